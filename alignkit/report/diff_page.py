@@ -22,7 +22,7 @@ from alignkit.record.diff_document import (
     read_diff_record,
 )
 from alignkit.report.axis import Axis, spread
-from alignkit.report.logits_view import moved_columns
+from alignkit.report.entries_view import moved_columns
 from alignkit.report.page import (
     Code,
     Details,

@@ -1,28 +1,76 @@
-"""View of the drift matrices: trained with x evaluated with x runtime."""
+"""The drift matrices as a page draws them: trained with x evaluated with x runtime."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
-from alignkit.place import Column, Place, Row
-from alignkit.record import MatrixEntry, RunRecord
-from alignkit.report.matrix_cells import (
-    MatrixCell,
-    MatrixPanel,
-    absent_cell,
-    matrix_cell,
-    panels,
-)
-from alignkit.report.matrix_fold import Agreement, agreements
+from alignkit.place import Column, Place
+from alignkit.record import Drift, Estimate, MatrixEntry, RuleOutcome, RunRecord, VerdictState
+from alignkit.record.verdict_facts import worst_first
+from alignkit.report.matrix_words import churn_meaning, noise_floors, significance
 from alignkit.report.table import Note, Notes
-from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import count, grouped, listed, percent
-from alignkit.text.task_words import CHURN, TaskWords, size_in
+from alignkit.text.measured import type_words
+from alignkit.text.names import LABELS, Names, PathName, state_words
+from alignkit.text.numbers import DASH, count, grouped, listed, percent
+from alignkit.text.outcome import cell_words
+from alignkit.text.task_words import CHURN, OF_CLASSES, TaskWords, capital
 
-MANY_COLUMNS = 6
-"""More columns than these, or rows than `MANY_ROWS`, are shown in an overview as well."""
-MANY_ROWS = 8
+_MANY = (6, 8)
+"""More columns or rows than these are shown in an overview as well."""
+EDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
+"""Percentage points at which the colour deepens; fixed, so that two reports can be compared. Of a
+metric that is no share, percent of the value in the cell that it is compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Metrics that one matrix shows, and its words."""
+
+    id: str  # as the page's address and its style sheet name it
+    metrics: tuple[str, ...]
+    title: str
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One metric of a cell."""
+
+    text: str
+    name: str = ""
+    """``recall``; empty in a matrix of one metric."""
+    sign: str = ""
+    interval: str = ""
+    tone: str = ""
+    """``n5`` … ``n1``, ``z``, ``p1`` … ``p5``: the diverging scale."""
+    clear: bool = False
+    """Whether the interval excludes equal answers: the cell is filled."""
+    small: bool = False
+    """Whether the change is clear, and no larger than that by another seed."""
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixCell:
+    """One entry as a matrix shows it; two that read the same are equal."""
+
+    kind: str
+    """``aligned``, ``measured``, ``built``, ``skipped``, ``failed`` or ``absent``."""
+    measures: tuple[Measure, ...] = ()
+    words: str = ""
+    """Instead of measures, for an entry without numbers."""
+    mark: str = ""
+    lines: tuple[str, ...] = ()
+    """Remarks below."""
+    reasons: tuple[tuple[VerdictState, str], ...] = ()
+    """The rules that it does not pass, the worst first: ``churn 6.57 % > 2 %``."""
+    index: int | None = field(default=None, compare=False)
+    """Of its entry in the matrix."""
+    title: str = field(default="", compare=False)
+    """Its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,257 +79,271 @@ class Head:
 
     path: PathName
     runtime: str
-    note: str = ""
-    """How a simulated runtime is labelled."""
-    first: bool = False
+    simulated: bool
+    first: bool
     """Whether it is the first column of its path that is not folded."""
-    folded: bool = False
-    """Whether another column of its path is shown for it."""
-    agree: str = ""
-    """How near the runtimes are that it is shown for: ``±0.03 pp over 3 runtimes``."""
-    runtimes: str = ""
-    """Names of these runtimes."""
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixRow:
-    """All cells of the models trained with one path."""
-
-    path: PathName
-    floor: str
-    """How much another seed changes."""
-    detectable: str
-    cells: tuple[MatrixCell, ...]
+    folded: bool
+    """Whether another column of its path, which reads the same, is shown for it."""
+    equal: str
+    """Runtimes that it is shown for."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixView:
-    """The matrix of one metric, or of recall and precision."""
+    """The matrix of one panel."""
 
-    id: str
-    title: str
-    caption: str
-    simulations: tuple[str, ...]
-    """The labels of simulated columns, each said once."""
+    panel: Panel
     heads: tuple[Head, ...]
-    rows: tuple[MatrixRow, ...]
+    rows: tuple[tuple[PathName, str, tuple[MatrixCell, ...]], ...]
+    """What models were trained with, how much another seed changes, and their cells."""
     significant: str
     """How many changes are, after Holm's correction; empty where that was not computed."""
     notes: tuple[Note, ...]
-    sides: tuple[str, str]
-    """Images whose answer changed for the worse and for the better, after their numbers."""
-    rated: str
-    """Of which a row's detectable change is."""
 
     @property
     def overview(self) -> str:
         """``always``, ``unfolded`` or empty: when an overview of squares helps."""
-        shown = sum(not head.folded for head in self.heads)
-        if shown > MANY_COLUMNS or len(self.rows) > MANY_ROWS:
+        columns, rows = _MANY
+        if sum(not head.folded for head in self.heads) > columns or len(self.rows) > rows:
             return "always"
-        return "unfolded" if len(self.heads) > 2 * MANY_COLUMNS else ""
+        return "unfolded" if len(self.heads) > columns else ""
 
 
-def entry_id(index: int) -> str:
-    """Id of an entry's row in the table of all comparisons."""
-    return f"entry-{index}"
+def panels(words: TaskWords, *, labelled: bool) -> tuple[Panel, ...]:
+    """Return the matrices of a task; of images without labels that of churn alone."""
+    groups: list[tuple[str, ...]] = []
+    for metric in words.task.matrices:
+        # recall and precision of one average share a matrix
+        before = metric.replace("precision.", "recall.", 1)
+        if metric != before and groups and groups[-1] == (before,):
+            groups[-1] = (before, metric)
+        else:
+            groups.append((metric,))
+    return tuple(_panel(each, words) for each in groups if labelled or each == (CHURN,))
+
+
+def _panel(metrics: tuple[str, ...], words: TaskWords) -> Panel:
+    first, *others = metrics
+    if first == CHURN:
+        return Panel(CHURN, metrics, LABELS[CHURN], f"{churn_meaning(words)}.")
+    after = words.change_unit(first)
+    unit = f" in{after}" if after and words.is_signed(first) else ""
+    title = capital(listed([words.in_cell(each) for each in metrics])) if others else ""
+    against = "against the baseline of the row"
+    if words.is_size(first):
+        meaning = words.facts(first).meaning
+        caption = f"{words.label(first)}{',' * bool(unit)}{unit}, {against}"
+        caption += f": {meaning}." if meaning else "."
+    else:
+        shown = "the values" if others else "the value"
+        caption = f"Change of {words.listed(metrics)}{unit} {against}, which shows {shown}."
+    name = first.removesuffix(".macro") if others else first
+    id_ = re.sub(r"\W+", "-", name.lower()).strip("-")
+    return Panel(id_, metrics, title or words.label(first), caption)
 
 
 def matrix_views(record: RunRecord, names: Names) -> tuple[MatrixView, ...]:
     """Return the matrices of a run, the first with recall and precision; none without a model."""
-    if not record.matrix:
-        return ()
-    # images without labels have no other; the tables beside it are of logits
-    words, labelled = TaskWords(record.task), record.labelled
-    known = agreements(record.matrix, record.verdict.rules, words, labelled=labelled)
-    found = panels(words, labelled=labelled)
-    return tuple(
-        _Builder(record, names, panel, known, first=panel is found[0]).view() for panel in found
-    )
-
-
-def significance(entries: Iterable[MatrixEntry], words: TaskWords, *metrics: str) -> str:
-    """``2 of 14 changes are significant at the 5 % level …``; empty where nothing was tested."""
-    found = []
-    for metric in metrics:
-        tested = [entry.drift.is_significant(metric) for entry in entries if entry.drift]
-        known = [each for each in tested if each is not None]
-        if known:
-            found.append((sum(known), len(known), words.phrase(metric)))
-    if not found:
-        return ""
-    number, total, name = found[0]
-    if len(found) == total == 1:
-        is_it = "is" if number else "is not"
-        return f"The change of {name} {is_it} significant at the 5 % level."
-    more = "".join(f" and {n or 'none'} of {of} of {metric}" for n, of, metric in found[1:])
-    return (
-        f"{number or 'None'} of {count(total, 'change')} of {name}{more} "
-        f"{'are' if number > 1 or more else 'is'} significant at the 5 % level after Holm’s "
-        "correction for their number."
-    )
-
-
-def simulations(entries: Iterable[MatrixEntry]) -> list[str]:
-    """List the runtimes whose numbers are simulated, by the label that says how."""
-    found: dict[str, list[str]] = {}
-    for entry in entries:
-        if entry.simulation:
-            found.setdefault(entry.simulation, []).append(entry.column.runtime)
-    return [f"{listed([*dict.fromkeys(runtimes)])}: {label}" for label, runtimes in found.items()]
-
-
-def warnings(entries: Iterable[MatrixEntry]) -> list[str]:
-    """List runtimes whose logits hold on this machine alone, and places with NaN or infinity."""
-    found: dict[str, list[str]] = {}
-    for entry in entries:
-        if entry.warning:
-            found.setdefault(entry.column.runtime, []).append(entry.warning)
-        if entry.drift and entry.drift.non_finite:
-            place = f"{entry.evaluated_with} in {entry.column.runtime}"
-            found.setdefault(place, []).append(
-                f"{grouped(entry.drift.non_finite)} of {count(entry.drift.n, 'image')} with a NaN "
-                "or infinite output"
-            )
-    return [
-        f"{runtime}, {count(len(reasons), 'entry', 'entries')}: {reasons[0]}"
-        for runtime, reasons in found.items()
+    words = TaskWords(record.task)
+    columns = [*dict.fromkeys(entry.column for entry in record.matrix)]
+    found = panels(words, labelled=record.labelled) if columns else ()
+    notes = [Notes() for _ in found]
+    # the first matrix says of every rule why a cell does not pass it
+    rows = [
+        _rows(record, names, panel, marks, every_rule=panel is found[0])
+        for panel, marks in zip(found, notes, strict=True)
     ]
-
-
-class _Builder:
-    def __init__(
-        self,
-        record: RunRecord,
-        names: Names,
-        panel: MatrixPanel,
-        known: dict[Column, Agreement],
-        *,
-        first: bool,
-    ) -> None:
-        self.words = TaskWords(record.task)
-        self.names, self.panel, self.notes = names, panel, Notes()
-        self.entries = {entry.place: (index, entry) for index, entry in enumerate(record.matrix)}
-        self.rows = list(dict.fromkeys(entry.row for entry in record.matrix))
-        self.columns = list(dict.fromkeys(entry.column for entry in record.matrix))
-        self.known = known
-        self.folded = {column for each in known.values() for column in each.folded}
-        shown = [column for column in self.columns if column not in self.folded]
-        self.firsts = {column.preprocess: column for column in reversed(shown)}
-        self.floors: dict[Row, dict[str, float]] = {}
-        for metric in panel.metrics:
-            for name, floor in noise_floors(record, metric).items():
-                self.floors.setdefault(Row.parse(name), {})[metric] = floor
-        # the first matrix says of every rule why a cell does not pass it
-        self.rules = [
-            rule for rule in record.verdict.rules if first or rule.metric in panel.metrics
-        ]
-
-    def view(self) -> MatrixView:
-        entries = [entry for _, entry in self.entries.values()]
-        return MatrixView(
-            id=self.panel.id,
-            title=self.panel.title,
-            caption=self.panel.caption,
-            simulations=tuple(simulations(entries)),
-            heads=tuple(map(self._head, self.columns)),
-            rows=tuple(self._row(row) for row in self.rows),
-            significant=significance(entries, self.words, *self.panel.metrics),
-            notes=self.notes.all(),
-            sides=self.words.task.sides,
-            rated=self.words.task.rated,
+    # of each column, its cells in every row of every matrix
+    grid = [cells for *_, cells in chain.from_iterable(rows)]
+    read = dict(zip(columns, zip(*grid, strict=True), strict=True))
+    simulated = {entry.column for entry in record.matrix if entry.simulation}
+    folds = _folds({column: read[column] for column in read if column not in simulated})
+    folded = {column for others in folds.values() for column in others}
+    firsts = {each.preprocess: each for each in reversed(columns) if each not in folded}
+    heads = tuple(
+        Head(
+            names.of(column.preprocess),
+            column.runtime,
+            column in simulated,
+            column in firsts.values(),
+            column in folded,
+            listed([each.runtime for each in folds.get(column, ())]),
         )
-
-    def _head(self, column: Column) -> Head:
-        own = [each for _, each in self.entries.values() if each.column == column]
-        head = Head(
-            path=self.names.of(column.preprocess),
-            runtime=column.runtime,
-            # too long to stand under each path
-            note="as labelled above" if any(each.simulation for each in own) else "",
-            first=self.firsts.get(column.preprocess) == column,
-            folded=column in self.folded,
+        for column in columns
+    )
+    return tuple(
+        MatrixView(
+            panel, heads, own, significance(record.matrix, words, *panel.metrics), marks.all()
         )
-        if not (agreement := self.known.get(column)):
-            return head
-        spread = max(agreement.spread[metric] for metric in self.panel.metrics)
-        runtimes = [column.runtime, *(each.runtime for each in agreement.folded)]
-        near = f"±{self.words.size(self.panel.metrics[0], spread)}" if spread else "equal"
-        return replace(
-            head, agree=f"{near} over {len(runtimes)} runtimes", runtimes=", ".join(runtimes)
+        for panel, own, marks in zip(found, rows, notes, strict=True)
+    )
+
+
+def _rows(
+    record: RunRecord, names: Names, panel: Panel, notes: Notes, *, every_rule: bool
+) -> tuple[tuple[PathName, str, tuple[MatrixCell, ...]], ...]:
+    """Return the names of a matrix's rows, their noise floors in words, and their cells."""
+    words, floors = TaskWords(record.task), noise_floors(record.noise_floor)
+    known = {entry.place: (index, entry) for index, entry in enumerate(record.matrix)}
+    rules = [each for each in record.verdict.rules if every_rule or each.metric in panel.metrics]
+
+    def cell(place: Place) -> MatrixCell:
+        if place not in known:
+            return MatrixCell("absent", words="not run", mark=notes.mark("not part of this run"))
+        index, entry = known[place]
+        outcomes = [rule for rule in rules if rule.place == place]
+        own = floors.get(entry.trained_with, {})
+        made = matrix_cell(entry, panel.metrics, outcomes, own, notes, words)
+        return replace(made, index=index, title=names.title(entry))
+
+    columns = dict.fromkeys(entry.column for entry in record.matrix)
+    return tuple(
+        (
+            names.of(str(row)),
+            _floor_words(floors.get(str(row), {}), panel, words),
+            tuple(cell(Place(row, column)) for column in columns),
         )
+        for row in dict.fromkeys(entry.row for entry in record.matrix)
+    )
 
-    def _row(self, row: Row) -> MatrixRow:
-        limits = [
-            entry.drift.detectable
-            for place, (_, entry) in self.entries.items()
-            if place.row == row and entry.drift and entry.drift.detectable is not None
-        ]
-        return MatrixRow(
-            path=self.names.of(str(row)),
-            floor=self._floor(row),
-            detectable=size_in(self.words.task.rated_unit, *limits) if limits else "",
-            cells=tuple(self._cell(Place(row, column)) for column in self.columns),
+
+# Columns are folded and never cells, so that a reader never asks which rows a column speaks for.
+# All are in the page's table: CSS hides some, and a copied table has them all.
+def _folds(read: Mapping[Column, Sequence[MatrixCell]]) -> dict[Column, list[Column]]:
+    """Return each shown column with the later runtimes of its path that read the same."""
+    found: dict[Column, list[Column]] = {}
+    for column, cells in read.items():
+        shown = (
+            each
+            for each in found
+            if each.preprocess == column.preprocess and all(map(_same, read[each], cells))
         )
-
-    def _floor(self, row: Row) -> str:
-        """Say how much another seed alone changes; empty without several seeds."""
-        known = self.floors.get(row, {})
-        if CHURN in known:
-            return f"retraining changes {self.words.changed_share(percent(known[CHURN]))}"
-        sizes = [
-            f"{self.words.in_cell(metric)} by {self.words.size(metric, known[metric])}"
-            for metric in self.panel.metrics
-            if metric in known
-        ]
-        return f"retraining changes {listed(sizes)}" if sizes else ""
-
-    def _cell(self, place: Place) -> MatrixCell:
-        if place not in self.entries:
-            return absent_cell(self.notes)
-        index, entry = self.entries[place]
-        outcomes = [rule for rule in self.rules if rule.place == place]
-        floors = self.floors.get(place.row, {})
-        metrics = self.panel.metrics
-        cell = matrix_cell(entry, metrics, outcomes, floors, self.notes, self.words)
-        return replace(
-            cell,
-            id=f"{self.panel.id}-{index}",
-            entry=entry_id(index),
-            title=f"{self.names.title(entry)}: {self._in_one_line(cell)}",
-        )
-
-    def _in_one_line(self, cell: MatrixCell) -> str:
-        if not cell.measures:
-            return cell.words
-        values = [
-            f"{self.words.in_cell(metric)} {each.main}"
-            for metric, each in zip(self.panel.metrics, cell.measures, strict=True)
-            if each.main
-        ]
-        own = ["baseline"] * (cell.kind == "aligned")
-        return "; ".join([*own, *values, *(each.text for each in cell.reasons)])
+        if (first := next(shown, None)) is None:
+            found[column] = []
+        else:
+            found[first].append(column)
+    return found
 
 
-def noise_floors(record: RunRecord, metric: str = "") -> dict[str, float]:
-    """Return row → its noise floor in a metric, where several seeds define one.
-
-    The metric is the task's first one unless named.
-    """
-    metric = metric or TaskWords(record.task).headline
-    known = [floor for floor in record.noise_floor if len(floor.seeds) > 1]
-    if metric == CHURN:
-        return {floor.preprocess: floor.churn for floor in known}
-    return {floor.preprocess: floor.metrics[metric] for floor in known if metric in floor.metrics}
+def _same(shown: MatrixCell, other: MatrixCell) -> bool:
+    """Tell whether a cell needs no place of its own beside another; a baseline always does."""
+    if shown.kind == "aligned":
+        unchanged = other.measures and all(each.sign == "=" for each in other.measures)
+        return bool(unchanged) and not other.reasons and not other.mark
+    return shown.kind == "measured" and shown == other
 
 
-def seeds_of(record: RunRecord) -> list[int]:
-    """Return the seeds of the models that were measured, in ascending order."""
-    return sorted({each.seed for each in record.trainings if each.state == "measured"})
+def _floor_words(floors: Mapping[str, float], panel: Panel, words: TaskWords) -> str:
+    """Say how much another seed alone changes; empty without several seeds."""
+    if not (known := [metric for metric in panel.metrics if metric in floors]):
+        return ""
+    if CHURN in known:
+        return f"retraining changes {words.changed_share(percent(floors[CHURN]))}"
+    sizes = [f"{words.in_cell(each)} by {words.size(each, floors[each])}" for each in known]
+    return f"retraining changes {listed(sizes)}"
 
 
-def interval_words(record: RunRecord) -> str:
-    """Say of what the drifts' intervals are: one seed says nothing of others."""
-    if len(seeds_of(record)) > 1:
-        return "The 95 % interval covers other seeds and other images."
-    return "One seed: the 95 % interval covers other images and ignores retraining."
+def matrix_cell(
+    entry: MatrixEntry,
+    metrics: Sequence[str],
+    outcomes: Sequence[RuleOutcome],
+    floors: Mapping[str, float],
+    notes: Notes,
+    words: TaskWords = OF_CLASSES,
+) -> MatrixCell:
+    """Return the cell of an entry; ``floors`` are the changes that another seed makes."""
+    reasons = tuple(
+        (each.state, cell_words(each, words))
+        for each in worst_first(outcomes)
+        if each.state != "pass"
+    )
+    if not entry.ran:
+        mark = notes.mark(entry.reason or "no reason was recorded")
+        # engines of several seeds have the same layers
+        types = [f"layers in {type_words(each)}" for each in entry.engines[:1]]
+        said = state_words(entry.state)
+        return MatrixCell(entry.state, (), said, mark, lines=tuple(types), reasons=reasons)
+    several = len(metrics) > 1
+    measures = tuple(
+        replace(_measure(entry, each, floors, notes, words), name=words.in_cell(each) * several)
+        for each in metrics
+    )
+    remark = entry.warning
+    if entry.non_finite:
+        remark = f"{count(entry.non_finite, 'output')} NaN or infinite: counted as wrong"
+    lines = ["baseline, served as trained"] if entry.drift is None else []
+    lines += ["simulated"] * bool(entry.simulation)
+    drift = entry.drift
+    if drift and not several and drift.right_to_wrong is not None:
+        (worse, better), gained = words.task.sides, drift.wrong_to_right or 0
+        lines.append(f"{grouped(drift.right_to_wrong)} {worse}, {grouped(gained)} {better}")
+    small = [f"{each.name}: " * several for each in measures if each.small]
+    lines += [f"{name}less than retraining changes" for name in small]
+    return MatrixCell(
+        "measured" if drift else "aligned",
+        measures,
+        mark=notes.mark(remark) if remark else "",
+        lines=tuple(lines),
+        reasons=reasons,
+    )
+
+
+def _measure(
+    entry: MatrixEntry, metric: str, floors: Mapping[str, float], notes: Notes, words: TaskWords
+) -> Measure:
+    if (drift := entry.drift) is None:
+        own = entry.metrics.get(metric)
+        if words.is_size(metric):  # it compares two cells
+            return Measure("")
+        if own is None:
+            return Measure(DASH, mark=notes.mark("the metric has no value for this cell"))
+        return Measure(words.value(metric, own))
+    estimate = {**drift.metrics, **drift.measures, CHURN: drift.churn}.get(metric)
+    if estimate is None or estimate.value is None:
+        reason = estimate.reason if estimate else "the metric was not measured"
+        return Measure(DASH, mark=notes.mark(reason or "not measured"))
+    value, best = estimate.value, words.best(metric)
+    # the value stays: only its interval is missing
+    unsure = "" if estimate.low is not None else estimate.reason or "no interval"
+    clear = _clear(estimate, best) and value != best
+    signed = words.is_signed(metric)
+    return Measure(
+        words.change(metric, value, estimate) if signed else words.value(metric, value),
+        sign=_sign(estimate, drift, metric, words),
+        interval=words.interval(metric, estimate),
+        tone=_tone(entry, metric, value - best, words),
+        clear=clear,
+        small=clear and abs(value) <= floors.get(metric, -1.0),
+        mark=notes.mark(unsure) if unsure else "",
+    )
+
+
+def _clear(estimate: Estimate, of: float = 0.0) -> bool:
+    """Return whether the interval excludes a value."""
+    low, high = estimate.low, estimate.high
+    return low is not None and high is not None and (low > of or high < of)
+
+
+def _sign(estimate: Estimate, drift: Drift, metric: str, words: TaskWords) -> str:
+    """Return the sign of a change, which the page's legend explains."""
+    # without churn a metric that is unchanged stays so, whatever its interval
+    if drift.churn.value == estimate.value == 0:
+        return "="
+    # a size has no sign, and of some metrics neither side is the worse one
+    if not words.is_signed(metric) or not words.facts(metric).better:
+        return ""
+    if not _clear(estimate):
+        return "○"
+    better = words.goodness(metric, estimate.low or 0.0) > 0
+    return ("▲△" if better else "▼▽")[drift.is_significant(metric) is False]
+
+
+def _tone(entry: MatrixEntry, metric: str, change: float, words: TaskWords) -> str:
+    """Return the colour of a change by its points; by percent of the value before if no share."""
+    size = words.goodness(metric, change)
+    if not words.is_share(metric) and not words.best(metric):
+        now = entry.metrics.get(metric)
+        before = 0.0 if now is None else abs(now - change)
+        size = size / before if before else 0.0
+    depth = sum(100 * abs(size) >= edge for edge in EDGES)
+    return f"{'p' if size > 0 else 'n'}{depth}" if depth else "z"

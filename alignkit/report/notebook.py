@@ -17,7 +17,7 @@ from alignkit.report.entries_view import meanings, measures_tables
 from alignkit.report.matrix_section import entries_in_short
 from alignkit.report.stage_view import stage_sections
 from alignkit.report.table import Table
-from alignkit.report.verdict_view import ICONS, gate_view, groups_table, tally
+from alignkit.report.verdict_view import rules_tables, shown_icon, tally
 from alignkit.search.configurations import Configuration
 from alignkit.search.match_result import Match, Ranked
 from alignkit.search.match_text import headline, label, levels, paste
@@ -25,7 +25,7 @@ from alignkit.text.column import Fact
 from alignkit.text.diff_words import ending, images_words, prediction_lines
 from alignkit.text.names import Names, surrogate_notes
 from alignkit.text.task_words import TaskWords
-from alignkit.text.verdict import REPORT_ONLY, SaidVerdict, report_only, verdict_words
+from alignkit.text.verdict import SaidVerdict, verdict_words
 
 _MOST_ROWS = 20
 _STYLE = (
@@ -95,36 +95,33 @@ class ShownVerdict:
 
 def run_html(record: RunRecord) -> str:
     """Show the verdict of a run, its drift matrix, its task's measures, and notes on surrogates."""
-    names = Names(record.paths)
-    parts = [
-        _heading(record.name, record.question),
-        *_verdict(record.verdict, verdict_words(record.verdict, record), names),
-    ]
+    names, words = Names(record.paths), TaskWords(record.task)
+    asked = f"<br>{escape(record.question)}" if record.question else ""
+    parts = [f"<p><strong>{escape(record.name)}</strong>{asked}</p>"]
+    parts += _verdict(record.verdict, verdict_words(record.verdict, record), names)
     if record.matrix:
         table = entries_in_short(record, names)
         parts += [_table(replace(table, caption="")), _words(table.caption)]
-        if measured := measures_tables(record.matrix, names, TaskWords(record.task)):
+        if measured := measures_tables(record.matrix, names, words):
             parts += [*map(_table, measured), *map(_words, meanings(record.task))]
     else:
-        sections = stage_sections(record.pixels, names)
-        for each in sections:
-            parts += [_words(each.words), *([_table(each.table)] if each.table else [])]
+        for each in stage_sections(record.pixels, names):
+            parts += [_words(each.words), _table(each.table)]
     return _fragment(*parts, *_surrogates(record))
 
 
 def diff_html(record: DiffRecord) -> str:
     """Show the differences by stage of every pair of a diff, and the notes on surrogates."""
     names = Names(record.paths)
-    measured = [pair for pair in record.pairs if pair.compared]
-    sections = stage_sections([stage for pair in measured for stage in pair.stages], names)
     parts = [_words(images_words(record))]
     for pair in record.pairs:
         title = f"{names.short(pair.candidate)} against {names.short(pair.reference)}"
         words = pair.sentence or f"skipped: {pair.reason}"
         parts.append(f"<p><strong>{escape(title)}</strong>: {escape(words)}</p>")
-        own = [each for each in sections if each.candidate.name == pair.candidate]
-        parts += [_table(each.table) for each in own if each.table]
+        # of a pair that was skipped there are none
+        own = stage_sections(pair.stages, names) if pair.compared else ()
         said = ending(pair) if pair.compared else []
+        parts += [_table(each.table) for each in own]
         if pair.predictions and record.model:
             said = [*prediction_lines(pair.predictions, record.model, record.task), *said]
             parts += map(_table, prediction_tables(pair.predictions, record.task))
@@ -163,11 +160,6 @@ def _fragment(*parts: str) -> str:
     return f'{_STYLE}<div class="alignkit" style="max-width:72em">{"".join(parts)}</div>'
 
 
-def _heading(name: str, question: str) -> str:
-    asked = f"<br>{escape(question)}" if question else ""
-    return f"<p><strong>{escape(name)}</strong>{asked}</p>"
-
-
 def _list(lines: Sequence[str]) -> str:
     listed = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f"<ul>{listed}</ul>" if listed else ""
@@ -178,8 +170,7 @@ def _words(text: str) -> str:
 
 
 def _verdict(verdict: Verdict, said: SaidVerdict, names: Names) -> list[str]:
-    icon = ICONS[verdict.state]
-    word = f"{icon.word} ({REPORT_ONLY})" if report_only(verdict) else icon.word
+    icon = shown_icon(verdict)
     # shape and word say the state; the colour only repeats it
     sign = (
         f'<svg viewBox="0 0 24 24" width="20" height="20" role="img" aria-label="{icon.word}" '
@@ -189,22 +180,18 @@ def _verdict(verdict: Verdict, said: SaidVerdict, names: Names) -> list[str]:
     box = (
         f"border-left:4px solid {icon.colour};padding:.4em .8em;margin:.4em 0;white-space:pre-wrap"
     )
-    first, *others = said.lines
-    lines = [f"{sign} <strong>{escape(word)}</strong>: {escape(first)}"]
-    lines += [escape(each) for each in others]
-    gate = gate_view(verdict, names)
-    table = groups_table("Rules that did not pass", gate.open, gate.heads)
-    return [
-        f'<div style="{box}">{"<br>".join(lines)}</div>',
-        _table(table) if table else "",
-        _words(tally(verdict)),
-    ]
+    first, *others = map(escape, said.lines)
+    lines = [f"{sign} <strong>{escape(icon.word)}</strong>: {first}", *others]
+    table, _ = rules_tables(verdict, names)  # of those that passed the tally is enough
+    return [f'<div style="{box}">{"<br>".join(lines)}</div>', _table(table), _words(tally(verdict))]
 
 
 def _surrogates(record: RunRecord | DiffRecord) -> list[str]:
     return [_words(f"{name}: {note}") for name, note in surrogate_notes(record.paths).items()]
 
 
-def _table(table: Table) -> str:
+def _table(table: Table | None) -> str:
+    if table is None:
+        return ""
     shown, left = table.first(_MOST_ROWS)
     return f"{shown.html()}{_words(left)}"

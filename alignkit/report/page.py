@@ -196,6 +196,7 @@ class Page:
 
 def page_html(page: Page, *, style: bool = False, script: bool = False) -> str:
     """Render a page, which loads its style and script unless they are to stand in it."""
+    # late, as below: a terminal that prints a page needs no templates
     from alignkit.report.templates import asset, html, trusted
 
     sheets = ("report.css", "viewer.css") if script else ("report.css",)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from alignkit.compare.image_table import LAST
 from alignkit.progress import duration
-from alignkit.record import MatrixEntry, RunRecord
+from alignkit.record import RuleOutcome, RunRecord
 from alignkit.report.cause_view import advice_section, cause_parts
 from alignkit.report.distribution_view import distribution_parts
-from alignkit.report.entries_view import churn_words, flips_words
 from alignkit.report.figure_sections import answers_section, leading_remarks
 from alignkit.report.flipped_view import classes_section, kinds_section
 from alignkit.report.matrix_section import matrix_section
-from alignkit.report.matrix_view import entry_id, interval_words, noise_floors
+from alignkit.report.matrix_words import entry_id, flips_words, interval_words, noise_floors
 from alignkit.report.page import (
     Details,
     Graphic,
@@ -45,18 +44,19 @@ from alignkit.report.stage_view import (
     stage_sections,
 )
 from alignkit.report.training_view import mix_section, sizes_section, training_section
-from alignkit.report.verdict_view import VerdictView, gate_view, groups_table, verdict_view
+from alignkit.report.verdict_view import (
+    ICONS,
+    favicon,
+    rules_tables,
+    shown_icon,
+    tally,
+)
 from alignkit.report.viewer_data import has_list
 from alignkit.text.names import Names, quick_mark, quick_words, state_words
-from alignkit.text.numbers import (
-    DASH,
-    count,
-    grouped,
-    listed,
-    plain,
-    significant,
-)
+from alignkit.text.numbers import DASH, count, grouped, listed, percent, plain
+from alignkit.text.run_columns import UNMEASURED
 from alignkit.text.task_words import TaskWords, size_in
+from alignkit.text.verdict import report_only, verdict_words
 
 SUMMARY = (
     "matrix", "answers", "gate", "stages", "advice", "kinds", "mix", "sizes", "controls",
@@ -74,15 +74,15 @@ def run_page(
     wherever it shows it, so that it shows fewer. Raises `RecordError` if a file that the record
     names is missing.
     """
-    names, intervals = Names(record.paths), interval_words(record)
-    verdict = verdict_view(record)
+    names, intervals = Names(record.paths), interval_words(record.trainings)
+    icon = shown_icon(record.verdict)
     stages = stage_sections(record.pixels, names, record.spatial)
     shown = len({(each.reference, each.candidate, each.id) for each in record.shown})
     omitted = ""
     if shown < stored:
         omitted = f"This form of the report shows {shown or 'none'} of the {stored} stored images."
     changed = changed_section(record, names, omitted, listed=viewer and has_list(record))
-    gate = _gate(record, names, verdict)
+    gate = _gate(record, names, viewer=viewer)
     # in this order, a section that a run has nothing of is None
     sections: list[Section | None] = [
         matrix_section(record, names, intervals) if record.matrix else gate,
@@ -101,14 +101,13 @@ def run_page(
         training_section(record, names) if record.matrix or record.trainings else None,
         provenance_section(record, names, viewer=viewer),
     ]
-    icon = verdict.icon
     return Page(
         f"{icon.word}{quick_mark(record.quick)}: {record.name} · alignkit",
         record.name,
         record.alignkit,
         PageVerdict(
             (icon, quick_mark(record.quick)) if record.quick else (icon,),
-            [*_verdict_parts(record, verdict)],
+            _verdict_parts(record),
             _meta(record, names),
             [names.of(each.name) for each in record.paths],
             icon.state,
@@ -117,20 +116,23 @@ def run_page(
         ),
         [each for each in sections if each],
         _footer(record, away=away, single_file=single_file),
-        verdict.favicon,
+        favicon(ICONS[record.verdict.state]),
         viewer,
     )
 
 
-def _verdict_parts(record: RunRecord, verdict: VerdictView) -> list[PagePart]:
-    said = verdict.said
+def _verdict_parts(record: RunRecord) -> list[PagePart]:
+    verdict, said = record.verdict, verdict_words(record.verdict, record)
     terms = [Term("Cause", said.cause)] if said.cause else []
     terms += [Term(each.lead, each.words, each.mark, each.given) for each in said.steps]
     if remarks := leading_remarks(record):
         terms.append(Term("Advice", " ".join(remarks)))
+    ended = f"The command ends with exit code {verdict.exit_code}." * bool(verdict.exit_code)
+    if report_only(verdict):
+        ended = "Report only: the file's gate is informational, so that no command fails."
     parts: list[PagePart] = [Paragraph(said.sentence, "sentence")]
     parts += [Terms(terms)] if terms else []
-    parts.append(Paragraph(f"{verdict.tally} {verdict.remark}".rstrip(), "remark"))
+    parts.append(Paragraph(f"{tally(verdict)} {ended}".rstrip(), "remark"))
     if quick := quick_words(record.quick):
         parts.append(Paragraph(quick, "alert"))
     if record.partial:
@@ -167,20 +169,24 @@ def _footer(record: RunRecord, *, away: bool, single_file: bool) -> Words:
     return written_by(record.alignkit, "record.json", *forms)
 
 
-def _gate(record: RunRecord, names: Names, verdict: VerdictView) -> Section:
+def _gate(record: RunRecord, names: Names, *, viewer: bool) -> Section:
     """Return the rules of a run; those that passed are folded."""
+    places = {each.place: index for index, each in enumerate(record.matrix) if each.drift}
     largest = other_groups(record, names, "pixels")
     pictures = {(each.reference.name, each.candidate.name): each.anchor for each in largest}
-    view = gate_view(record.verdict, names, record.matrix, pictures)
-    parts: list[PagePart] = [Paragraph(verdict.tally, "lead")]
-    if view.open:
-        title = "Rules that did not pass"
-        table = groups_table(title, view.open, view.heads)
-        shown = (title, view.open, view.heads)
-        parts.append(Graphic("rules", shown, [table] if table else []))
-    if view.passed:
-        passed = Graphic("rules", ("Rules that passed", view.passed, view.heads))
-        parts.append(Details(f"Rules that passed ({len(view.passed)})", [passed]))
+
+    def link(rule: RuleOutcome) -> str:
+        # without a viewer, or of pixels alone, to the pictures of its pair
+        if viewer and rule.place in places and rule.state not in ("pass", "error"):
+            return f"#/images?cell={places[rule.place]}&q=flip%3Ayes"
+        anchor = pictures.get((rule.trained_with, rule.evaluated_with), "")
+        return f"#{anchor}" if anchor and rule.state == "fail" and not rule.backend else ""
+
+    open_rules, passed = rules_tables(record.verdict, names, link)
+    parts: list[PagePart] = [Paragraph(tally(record.verdict), "lead")]
+    parts += [open_rules] if open_rules else []
+    if passed:
+        parts.append(Details(f"{passed.caption} ({len(passed.rows)})", [passed]))
     return Section("gate", "Gate", parts)
 
 
@@ -204,120 +210,77 @@ def _listed(record: RunRecord, *, away: bool) -> Section:
     return Section("images", "Images", [Paragraph(lead, "lead"), Graphic("image_list", where)])
 
 
-def key_figures(
-    record: RunRecord, names: Names, stages: tuple[StageSection, ...]
-) -> tuple[KeyFigure, ...]:
+def key_figures(record: RunRecord, names: Names, stages: Sequence[StageSection]) -> list[KeyFigure]:
     """Return the figures of the page's head; those of pixels alone for a run without a model."""
+    start = _start(record, names, stages)
     if not record.matrix:
-        return _images(record), _start(record, names, stages), _largest_difference(record, names)
-    return (
-        *([_change_of_headline(record, names)] if record.labelled else []),
-        _churn(record, names),
-        *_limits(record, names),
-        _start(record, names, stages),
-        _cells(record),
-    )
-
-
-def _change_of_headline(record: RunRecord, names: Names) -> KeyFigure:
-    words = TaskWords(record.task)
-    metric = words.headline
-
-    def value(entry: MatrixEntry) -> float | None:
-        return entry.drift.metrics[metric].value if entry.drift else None
-
-    def shown(entry: MatrixEntry, size: float) -> tuple[str, str]:
-        assert entry.drift is not None
-        estimate = entry.drift.metrics[metric]
-        change = words.change(metric, size, estimate) + words.change_unit(metric)
-        return change, words.interval(metric, estimate)
-
-    return _figure(f"Change of {words.phrase(metric)}", record, names, value, shown)
-
-
-def _limits(record: RunRecord, names: Names) -> list[KeyFigure]:
-    if record.labelled:
-        return [_resolution(record)]
-    if not record.task.class_scores:
-        return []
-    return [_largest_logit(record, names)]
-
-
-def _churn(record: RunRecord, names: Names) -> KeyFigure:
-    def value(entry: MatrixEntry) -> float | None:
-        return entry.drift.churn.value if entry.drift else None
-
-    def shown(entry: MatrixEntry, _: float) -> tuple[str, str]:
-        return churn_words(entry), flips_words(entry, words)
-
-    words = TaskWords(record.task)
-    of_classes = record.task.class_scores
-    name = "Predictions that changed" if of_classes else f"Images whose {words.answer_changed}"
-    return _figure(name, record, names, value, shown)
-
-
-def _figure(
-    name: str,
-    record: RunRecord,
-    names: Names,
-    value: Callable[[MatrixEntry], float | None],
-    shown: Callable[[MatrixEntry, float], tuple[str, str]],
-) -> KeyFigure:
-    """Return a value of the entry that the verdict speaks of, and the largest if it is another."""
-    known = {i: size for i, e in enumerate(record.matrix) if (size := value(e)) is not None}
-    if not known:
-        return KeyFigure(name, DASH, "nothing was compared")
-    largest = max(known, key=lambda index: abs(known[index]))  # of equal ones the first
-    own = record.headline
-    index = own if own in known else largest
-    assert index is not None
-    text, more = shown(record.matrix[index], known[index])
-    parts = [more, names.title(record.matrix[index])]
-    greatest = shown(record.matrix[largest], known[largest])[0]
-    if greatest != text:
-        parts.append(f"largest: {greatest}, {names.title(record.matrix[largest])}")
-    return KeyFigure(name, text, " · ".join(parts), link=entry_id(index))
-
-
-def _largest_logit(record: RunRecord, names: Names) -> KeyFigure:
-    name = f"Greatest change of a {record.task.output}"
-    found = [
-        (entry.drift.logits.max_abs, -index)
-        for index, entry in enumerate(record.matrix)
-        if entry.drift and entry.drift.logits.max_abs is not None
+        compared = max((stage.images for stage in record.pixels), default=0)
+        images = f"of {count(record.data.eval, 'image')}"
+        return [
+            KeyFigure("Images compared", grouped(compared), images, "stages"),
+            start,
+            _largest_difference(record, names),
+        ]
+    states = [entry.state for entry in record.matrix]
+    beside = ("simulated", "built", "skipped", "failed")
+    others = [f"{states.count(each)} {state_words(each)}" for each in beside if each in states]
+    measured = f"{states.count('measured')} of {len(states)}"
+    return [
+        *_changes(record, names),
+        *([_resolution(record)] if record.labelled else []),
+        start,
+        KeyFigure("Matrix cells measured", measured, ", ".join(others) or "all measured", "matrix"),
     ]
-    if not found:
-        return KeyFigure(name, DASH, "nothing was compared")
-    most, index = max(found)
-    entry = record.matrix[-index]
-    margins = entry.drift.margins if entry.drift else None
-    known = margins is not None and margins.p50 is not None  # else nothing is counted
-    halved = count(margins.halved, "image") if margins and known else f"{DASH} images"
-    detail = f"{halved} lost half of the margin · {names.title(entry)}"
-    return KeyFigure(name, significant(most), detail, link=entry_id(-index))
+
+
+def _changes(record: RunRecord, names: Names) -> list[KeyFigure]:
+    """Return what changes in the entry that the verdict speaks of, else in that of most churn."""
+    words = TaskWords(record.task)
+    metric, changed = words.headline, f"Images whose {words.answer_changed}"
+    if record.task.class_scores:  # one image has many boxes, and one prediction
+        changed = "Predictions that changed"
+    of_metric = [f"Change of {words.phrase(metric)}"] * record.labelled
+    # the verdict may speak of a cell that did not run
+    churns = {i: each.churn for i, each in enumerate(record.matrix) if each.drift}
+    index = record.headline
+    if index not in churns:
+        index = max(churns, key=lambda each: churns[each], default=None)
+    if index is None:
+        none = "nothing was compared"
+        return [KeyFigure(name, DASH, none) for name in (*of_metric, changed)]
+    entry = record.matrix[index]
+    drift = entry.drift
+    assert drift is not None
+    change = drift.metrics.get(metric, UNMEASURED)
+    size = DASH
+    if change.value is not None:
+        size = words.change(metric, change.value, change) + words.change_unit(metric)
+    figures = [(name, size, words.interval(metric, change)) for name in of_metric]
+    churn = DASH if drift.churn.value is None else percent(drift.churn.value, 2)
+    figures.append((changed, churn, flips_words(drift, words) or drift.churn.reason))
+    return [
+        KeyFigure(name, value, f"{more} · {names.title(entry)}", entry_id(index))
+        for name, value, more in figures
+    ]
 
 
 def _resolution(record: RunRecord) -> KeyFigure:
-    name = "Smallest change this run could have seen"
+    words, task = TaskWords(record.task), record.task
+    metric = words.headline
     drifts = [entry.drift for entry in record.matrix if entry.drift]
     limits = [drift.detectable for drift in drifts if drift.detectable is not None]
-    floors, words = noise_floors(record).values(), TaskWords(record.task)
-    metric = words.headline
-    noise = (
-        f"retraining alone moves {words.phrase(metric)} by up to {words.size(metric, max(floors))}"
-        if floors
-        else "one seed: the effect of retraining is unknown"
-    )
-    if not limits:
-        return KeyFigure(name, DASH, noise)
+    floors = [each[metric] for each in noise_floors(record.noise_floor).values() if metric in each]
+    noise = "one seed: the effect of retraining is unknown"
+    if floors:
+        size = words.size(metric, max(floors))
+        noise = f"retraining alone moves {words.phrase(metric)} by up to {size}"
     # in the entry that needs most: any other one sees as much
-    task = record.task
-    rated = f"quality ({task.quality})" if task.rated == "quality" else task.rated
-    detail = f"of {rated}, with 80 % power in every cell · {noise}"
-    return KeyFigure(name, size_in(record.task.rated_unit, max(limits)), detail, link="matrix")
+    least = size_in(task.rated_unit, max(limits)) if limits else DASH
+    detail = f"of {task.rated}, with 80 % power in every cell · {noise}"
+    return KeyFigure("Smallest change this run could have seen", least, detail, "matrix")
 
 
-def _start(record: RunRecord, names: Names, stages: tuple[StageSection, ...]) -> KeyFigure:
+def _start(record: RunRecord, names: Names, stages: Sequence[StageSection]) -> KeyFigure:
     """Name the stage in which the pixels of the verdict's pair begin to differ, and of each."""
     name = "Where drift starts"
     if not stages:
@@ -326,26 +289,16 @@ def _start(record: RunRecord, names: Names, stages: tuple[StageSection, ...]) ->
     served = names.of(first.evaluated_with) if first else None
     own = [each for each in stages if each.candidate == served] or stages
     firsts = list(dict.fromkeys(each.first for each in own if each.first)) or ["nowhere"]
-    details = [f"{section.candidate.short}: {_course(section)}" for section in stages]
-    return KeyFigure(name, listed(firsts), " · ".join(details), link="stages")
-
-
-def _course(section: StageSection) -> str:
-    if not section.first:
-        return "no stage differs"
-    if section.largest in ("", section.first):
-        return section.first
-    return f"{section.first}, largest at {section.largest}"
-
-
-def _images(record: RunRecord) -> KeyFigure:
-    compared = max((stage.images for stage in record.pixels), default=0)
-    detail = f"of {count(record.data.eval, 'image')}"
-    return KeyFigure("Images compared", grouped(compared), detail, link="stages")
+    details = []
+    for each in stages:
+        largest = f", largest at {each.largest}" if each.largest not in ("", each.first) else ""
+        details.append(f"{each.candidate.short}: {each.first or 'no stage differs'}{largest}")
+    return KeyFigure(name, listed(firsts), " · ".join(details), "stages")
 
 
 def _largest_difference(record: RunRecord, names: Names) -> KeyFigure:
     name = "Largest mean difference of pixels"
+    # of the last pixels: those that a model would see
     found = [
         (stage.mean_abs, names.short(stage.candidate))
         for stage in record.pixels
@@ -353,17 +306,5 @@ def _largest_difference(record: RunRecord, names: Names) -> KeyFigure:
     ]
     if not found:
         return KeyFigure(name, DASH, NO_PIXELS)
-    # the last pixels: those that a model would see
     mean, candidate = max(found)
-    return KeyFigure(name, plain(mean, 2), f"grey levels of 255 · {candidate}", link="stages")
-
-
-def _cells(record: RunRecord) -> KeyFigure:
-    states = [entry.state for entry in record.matrix]
-    states_beside = ("simulated", "built", "skipped", "failed")
-    others = [f"{states.count(s)} {state_words(s)}" for s in states_beside if s in states]
-    seeds = len({training.seed for training in record.trainings})
-    sample = f"{count(record.data.eval, 'image')}, {count(seeds, 'seed')}"
-    detail = f"{', '.join(others) or 'all measured'} · {sample}"
-    value = f"{states.count('measured')} of {len(states)}"
-    return KeyFigure("Matrix cells measured", value, detail, link="matrix")
+    return KeyFigure(name, plain(mean, 2), f"grey levels of 255 · {candidate}", "stages")

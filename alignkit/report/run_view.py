@@ -10,6 +10,7 @@ from alignkit.record import (
     Control,
     Coverage,
     CoverageDiff,
+    DataFacts,
     Environment,
     PathFacts,
     RunRecord,
@@ -33,16 +34,25 @@ from alignkit.text.names import Names, controls_words
 from alignkit.text.numbers import DASH, copies_words, count, grouped
 from alignkit.text.part_commands import image_command
 
-_CONTROL = {True: "passed", False: "not passed", None: "not made"}
-"""Outcome of a control in words."""
-
 
 def controls_section(record: RunRecord) -> Section:
-    """Return the controls, unfolded if one did not pass."""
-    table = controls_table(record)
-    if table is None:
+    """Return the checks of the measurement itself, unfolded if one did not pass."""
+    if not record.controls:
         none = "This run has no controls: nothing shows that its measurement can detect a fault."
         return Section("controls", "Controls", [Paragraph(none)])
+    outcomes = {
+        True: Shown("passed", tone="pass"),
+        False: Shown("not passed", tone="fail"),
+        None: Shown("not made", tone="muted"),
+    }
+    columns: tuple[Fact[Control], ...] = (
+        Fact("Control", lambda each: each.name),
+        Fact("Expected", lambda each: each.expected),
+        Fact("Observed", lambda each: each.observed),
+        Fact("Outcome", lambda each: outcomes[each.passed]),
+    )
+    caption = "Checks of the measurement itself, made with this run"
+    table = Table.made(caption, columns, record.controls)
     lead = (
         f"{controls_words(record.controls)}. Identical paths must give exactly zero, and a planted "
         "fault must be detected; otherwise the results above cannot be trusted."
@@ -63,6 +73,12 @@ def provenance_section(record: RunRecord, names: Names, *, viewer: bool) -> Sect
     if line := image_command(record.command, *pairs[0]).strip() if pairs else "":
         key = ", or with r in the viewer" if viewer else ""
         parts += [Paragraph(f"For one image, by its name{key}:"), Code(f"{line} IMAGE")]
+    run = {
+        "alignkit": record.alignkit,
+        "Started (UTC)": record.started,
+        "Duration of this invocation": duration(record.seconds),
+        "Plan (content hash)": record.key,
+    }
     overridden = ", overridden on the command line" if record.overrides else ""
     file: list[PagePart] = [Code(record.yaml, command=False)]
     if record.overrides:
@@ -75,26 +91,11 @@ def provenance_section(record: RunRecord, names: Names, *, viewer: bool) -> Sect
             "Paths and stages: options, and the library that ran",
             [paths_table(record.paths, names)],
         ),
-        Details("Data", [data_table(record)]),
-        machine(environment_tables(record)),
+        Details("Data", [_data_table(record.data)]),
+        machine(machine_tables(run, record.environment)),
         Details(f"Experiment file{overridden}", file, open=bool(record.overrides)),
     ]
     return Section("provenance", "Provenance", parts)
-
-
-def controls_table(record: RunRecord) -> Table | None:
-    """Return the checks of the measurement itself; ``None`` if none was made."""
-    if not record.controls:
-        return None
-    tones = {True: "pass", False: "fail", None: "muted"}
-    columns: tuple[Fact[Control], ...] = (
-        Fact("Control", lambda each: each.name),
-        Fact("Expected", lambda each: each.expected),
-        Fact("Observed", lambda each: each.observed),
-        Fact("Outcome", lambda each: Shown(_CONTROL[each.passed], tone=tones[each.passed])),
-    )
-    caption = "Checks of the measurement itself, made with this run"
-    return Table.made(caption, columns, record.controls)
 
 
 def paths_table(paths: Sequence[PathFacts], names: Names) -> Table:
@@ -113,9 +114,7 @@ def paths_table(paths: Sequence[PathFacts], names: Names) -> Table:
     return Table.made(caption if notes else caption.removesuffix("."), columns, rows)
 
 
-def data_table(record: RunRecord) -> Table:
-    """Return the data set as it was used."""
-    data = record.data
+def _data_table(data: DataFacts) -> Table:
     # data sets of a thousand classes exist; the record has them all
     classes = ", ".join(data.classes[:20]) + (", …" if len(data.classes) > 20 else "")
     pairs = {
@@ -130,17 +129,6 @@ def data_table(record: RunRecord) -> Table:
         pairs["Copies"] = copies_words(len(data.copies), data.eval)
     pairs |= {f"Note {index}": note for index, note in enumerate(data.notes, 1)}
     return facts("The data set", pairs)
-
-
-def environment_tables(record: RunRecord) -> tuple[Table, ...]:
-    """Return the run and its machine, and the machine's libraries."""
-    run = {
-        "alignkit": record.alignkit,
-        "Started (UTC)": record.started,
-        "Duration of this invocation": duration(record.seconds),
-        "Plan (content hash)": record.key,
-    }
-    return machine_tables(run, record.environment)
 
 
 def machine_tables(run: dict[str, str], machine: Environment) -> tuple[Table, ...]:

@@ -38,6 +38,8 @@ class Shown:
     """A class of the style sheet: ``bad``, ``muted`` or a state; the text says the same."""
     link: str = ""
     """Where its text leads."""
+    more: tuple[str, ...] = ()
+    """Lines that a page unfolds below its text."""
 
     @property
     def said(self) -> str:

@@ -1,19 +1,19 @@
-"""The verdict: state by icon and word, three lines, and the gate by rule and pair of paths."""
+"""The verdict: its state by icon and word, and its rules by pair of paths."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from alignkit.place import Place
-from alignkit.record import MatrixEntry, RuleOutcome, RunRecord, Verdict, VerdictState
+from alignkit.record import RuleOutcome, Verdict, VerdictState
 from alignkit.record.verdict_facts import SEVERITY, worst_first
 from alignkit.report.table import PIXEL_PLACE, PLACE, Shown, Table
+from alignkit.text.column import Fact
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, listed
 from alignkit.text.outcome import said
-from alignkit.text.verdict import REPORT_ONLY, SaidVerdict, report_only, verdict_words
+from alignkit.text.verdict import REPORT_ONLY, report_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,37 +63,10 @@ ICONS = {icon.state: icon for icon in _ICONS}
 """State → its icon."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictView:
-    """The top of the page."""
-
-    icon: Icon
-    said: SaidVerdict
-    remark: str
-    """Whether it fails a command, and how the run ended if it did."""
-    tally: str
-    """Rules by outcome, in words."""
-    favicon: str
-    """A ``data:`` URI."""
-
-
-def verdict_view(record: RunRecord) -> VerdictView:
-    """Return the verdict as a page shows it."""
-    verdict = record.verdict
-    icon, only = ICONS[verdict.state], report_only(verdict)
-    return VerdictView(
-        icon=replace(icon, word=f"{icon.word} ({REPORT_ONLY})") if only else icon,
-        said=verdict_words(verdict, record),
-        remark=_remark(verdict),
-        tally=tally(verdict),
-        favicon=favicon(icon),
-    )
-
-
-def _remark(verdict: Verdict) -> str:
-    if report_only(verdict):
-        return "Report only: the file's gate is informational, so that no command fails."
-    return f"The command ends with exit code {verdict.exit_code}." if verdict.exit_code else ""
+def shown_icon(verdict: Verdict) -> Icon:
+    """Return the icon of a verdict, with the mark of one that fails no command."""
+    icon = ICONS[verdict.state]
+    return replace(icon, word=f"{icon.word} ({REPORT_ONLY})") if report_only(verdict) else icon
 
 
 def tally(verdict: Verdict) -> str:
@@ -117,119 +90,47 @@ def favicon(icon: Icon) -> str:
     return "data:image/svg+xml," + quote(svg)
 
 
-@dataclass(frozen=True, slots=True)
-class GateCell:
-    """One outcome of a group."""
-
-    runtime: str
-    """Empty where pixels alone are compared."""
-    observed: str
-
-
-@dataclass(frozen=True, slots=True)
-class RuleGroup:
-    """The outcomes of one rule in one state for a pair of paths."""
-
-    icon: Icon
-    rule: str
-    trained: str
-    served: str
-    worst: str
-    """The value that lies farthest from its limit, or the reason why there is none."""
-    cells: tuple[GateCell, ...]
-    """All of them, the worst first."""
-    remark: str
-    cell: int | None
-    """Index of the worst in the matrix, for the list of images; ``None`` without predictions."""
-    pictures: str
-    """Id of the images of its pair on the page, for a failed rule about pixels; empty if none."""
-
-    @property
-    def size(self) -> str:
-        """The number of its cells in words."""
-        return count(len(self.cells), "cell")
-
-
-@dataclass(frozen=True, slots=True)
-class GateView:
-    """The rules of a run or gate."""
-
-    open: tuple[RuleGroup, ...]
-    """Those that did not pass."""
-    passed: tuple[RuleGroup, ...]
-    heads: tuple[str, ...]
-    """Of the pair's two columns."""
-
-
-def gate_view(
+def rules_tables(
     verdict: Verdict,
     names: Names,
-    matrix: Sequence[MatrixEntry] = (),
-    pictures: Mapping[tuple[str, str], str] | None = None,
-) -> GateView:
-    """Group the rules of a verdict.
+    links: Callable[[RuleOutcome], str] = lambda _: "",
+) -> tuple[Table | None, Table | None]:
+    """Return the rules that did not pass, and those that did: the worst cell of each and its pair.
 
-    ``matrix`` is that of its record; ``pictures`` has the id of the images of each pair of paths.
+    Cells that share a rule, a state and a pair of paths share a row. ``links`` lead from its worst
+    to the images of that cell.
     """
-    places = {each.place: index for index, each in enumerate(matrix) if each.drift}
     groups: dict[tuple[str, ...], list[RuleOutcome]] = {}
     for each in worst_first(verdict.rules):
         # reasons of what was not measured may differ, and each is shown
         reason = said(each, "value") if each.state == "error" else ""
         key = (each.state, said(each, "rule"), each.trained_with, each.evaluated_with, reason)
         groups.setdefault(key, []).append(each)
-    views = [_group(same, names, places, pictures or {}) for same in groups.values()]
     models = any(rule.column.runtime for rule in verdict.rules)
-    return GateView(
-        tuple(each for each in views if each.icon.state != "pass"),
-        tuple(each for each in views if each.icon.state == "pass"),
-        PLACE[:2] if models else PIXEL_PLACE,
+    trained, served = PLACE[:2] if models else PIXEL_PLACE
+    columns: tuple[Fact[Sequence[RuleOutcome]], ...] = (
+        Fact("Outcome", lambda same: Shown(ICONS[same[0].state].word, tone=same[0].state)),
+        Fact("Rule", lambda same: said(same[0], "rule")),
+        Fact(trained, lambda same: names.short(same[0].trained_with)),
+        Fact(served, lambda same: names.short(same[0].evaluated_with)),
+        Fact("Worst", lambda same: Shown(said(same[0], "value"), link=links(same[0]))),
+        Fact("Cells", _runtimes),
+        Fact("Remark", lambda same: said(same[0], "remark") or DASH),
     )
 
+    def table(caption: str, found: Sequence[Sequence[RuleOutcome]]) -> Table | None:
+        return Table.made(caption, columns, found) if found else None
 
-def _group(
-    same: Sequence[RuleOutcome],
-    names: Names,
-    places: dict[Place, int],
-    pictures: Mapping[tuple[str, str], str],
-) -> RuleGroup:
-    first = same[0]
-    pair = first.trained_with, first.evaluated_with
-    trained, served, _ = names.cells(first)
-    return RuleGroup(
-        ICONS[first.state],
-        said(first, "rule"),
-        trained,
-        served,
-        said(first, "value"),
-        tuple(GateCell(each.column.runtime, said(each, "value")) for each in same),
-        said(first, "remark"),
-        places.get(first.place) if first.state != "error" else None,
-        pictures.get(pair, "") if first.state == "fail" and not first.backend else "",
-    )
+    # all of a group are in one state
+    passed = [same for same in groups.values() if same[0].state == "pass"]
+    others = [same for same in groups.values() if same[0].state != "pass"]
+    return table("Rules that did not pass", others), table("Rules that passed", passed)
 
 
-def groups_table(caption: str, groups: Sequence[RuleGroup], heads: tuple[str, ...]) -> Table | None:
-    """Return groups as a plain table; ``None`` without any."""
-    if not groups:
-        return None
-    rows = [
-        (
-            Shown(each.icon.word, tone=each.icon.state),
-            each.rule,
-            each.trained,
-            each.served,
-            each.worst,
-            _cells(each),
-            each.remark or DASH,
-        )
-        for each in groups
-    ]
-    return Table.of(caption, ("Outcome", "Rule", *heads, "Worst", "Cells", "Remark"), rows)
-
-
-def _cells(group: RuleGroup) -> str:
-    first, *more = group.cells
-    if not first.runtime:
-        return DASH
-    return f"{first.runtime} and {len(more)} more" if more else first.runtime
+def _runtimes(same: Sequence[RuleOutcome]) -> Shown:
+    """Name the runtime of the worst; behind it, the value in each of several."""
+    first, *more = same
+    if not more or not first.column.runtime:
+        return Shown(first.column.runtime or DASH)
+    values = tuple(f"{each.column.runtime}: {said(each, 'value')}" for each in same)
+    return Shown(f"{first.column.runtime} and {len(more)} more", more=values)

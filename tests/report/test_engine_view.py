@@ -1,7 +1,7 @@
 """Tables of engines that were built and not run."""
 
 from alignkit.record import Cell, EngineFacts
-from alignkit.report.logits_view import engines_table
+from alignkit.report.entries_view import engines_table
 from alignkit.text.names import Names
 from tests.report.records import quickstart
 

@@ -11,8 +11,8 @@ from alignkit.record import Estimate, PictureMap
 from alignkit.record.document import read_record, write_record
 from alignkit.record.picture_facts import picture_map, write_pair
 from alignkit.report.drawn_view import drawing
-from alignkit.report.matrix_cells import matrix_cell, panels
 from alignkit.report.matrix_section import entries_in_short
+from alignkit.report.matrix_view import matrix_cell, panels
 from alignkit.report.notebook import run_html
 from alignkit.report.table import Notes
 from alignkit.report.terminal_view import summary
@@ -84,7 +84,7 @@ def test_further_metrics_of_a_class_stand_beside_recall_and_precision(tmp_path):
 def test_changes_of_a_value_have_no_points(tmp_path):
     record = task_records.score(tmp_path)
     table = entries_in_short(record, Names(record.paths))
-    changes = [row.cells[3].text for row in table.rows if "[" in row.cells[3].text]
+    changes = [row.cells[4].text for row in table.rows if "[" in row.cells[4].text]
     assert changes
     assert not any("pp" in each or "%" in each for each in changes)
 
@@ -186,12 +186,12 @@ def of_measure(metric, unit, better, *ends, churn=0.05):
         matrix_cell(each, (metric,), (), {}, Notes(), TaskWords(task)).measures[0]
         for each in (entry.model_copy(update={"drift": drift}), own)
     ]
-    return cells[0], cells[1].main, panels(TaskWords(task), labelled=True)[0]
+    return cells[0], cells[1].text, panels(TaskWords(task), labelled=True)[0]
 
 
 def test_a_matrix_of_a_measure_has_its_unit_and_no_value_of_the_baseline():
     cell, own, panel = of_measure("cosine", "value", "more", 0.9731, 0.971, 0.9752)
-    assert (cell.main, cell.interval, cell.symbol, own) == ("0.973", "[0.971, 0.975]", "", "")
+    assert (cell.text, cell.interval, cell.sign, own) == ("0.973", "[0.971, 0.975]", "", "")
     # 2.7 % from equal answers: worse, and clear of them
     assert (cell.tone, cell.clear) == ("n3", True)
     caption = "Likeness, against the baseline of the row: of both."
@@ -205,16 +205,16 @@ def test_a_measure_that_equal_answers_may_have_is_not_clear():
 
 def test_a_measure_that_is_a_change_has_a_sign_and_points():
     cell, own, panel = of_measure("recall@1.kept", "points", "more", -0.031, -0.045, -0.018)
-    assert cell.main == f"{MINUS}3.10"
+    assert cell.text == f"{MINUS}3.10"
     assert cell.interval == f"[{MINUS}4.50, {MINUS}1.80]"
-    assert (cell.symbol, cell.tone, cell.clear, own) == ("▼", "n4", True, "")
-    caption = "Likeness, in percentage points, against the baseline of the row: of both."
+    assert (cell.sign, cell.tone, cell.clear, own) == ("▼", "n4", True, "")
+    caption = "Likeness, in pp, against the baseline of the row: of both."
     assert panel.caption == caption
 
 
 def test_a_share_for_the_worse_is_coloured_as_churn_is():
     cell, *_ = of_measure("boxes.lost", "share", "less", 0.031, 0.024, 0.04)
-    assert (cell.main, cell.symbol, cell.tone, cell.clear) == (
+    assert (cell.text, cell.sign, cell.tone, cell.clear) == (
         "3.10\N{NO-BREAK SPACE}%",
         "",
         "n4",
@@ -225,7 +225,7 @@ def test_a_share_for_the_worse_is_coloured_as_churn_is():
 def test_a_change_without_churn_is_not_called_unchanged():
     moved, *_ = of_measure("recall@1.kept", "points", "more", -0.01, -0.02, 0.0, churn=0.0)
     still, *_ = of_measure("recall@1.kept", "points", "more", 0.0, -0.02, 0.02, churn=0.0)
-    assert (moved.symbol, still.symbol) == ("○", "=")
+    assert (moved.sign, still.sign) == ("○", "=")
 
 
 def test_measures_are_written_in_their_units():

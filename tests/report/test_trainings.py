@@ -4,6 +4,7 @@ from pathlib import Path
 
 from alignkit.record import Artifact
 from alignkit.record.path_facts import PretrainedFacts
+from alignkit.report.entries_view import failures
 from alignkit.report.page import Beside, Details, Paragraph
 from alignkit.report.terminal_view import summary
 from alignkit.report.training_view import training_section, training_table
@@ -78,13 +79,21 @@ def test_one_seed_is_never_said_to_tell_of_others(record, rendered):
     assert told not in summary(record, Path("index.html"))
 
 
-def test_failed_trainings_and_cells_are_counted_each():
-    from alignkit.report.entries_view import _Ended, _named
-
-    trainings = [_Ended("training", f"training p{n}", f"p{n}", 0, "") for n in range(4)]
-    assert _named(trainings) == "4\N{NO-BREAK SPACE}trainings of p0, p1, p2 and p3"
-    both = [*trainings, _Ended("cell", "c", "p0", 0, "")]
-    assert _named(both).startswith("4\N{NO-BREAK SPACE}trainings and 1\N{NO-BREAK SPACE}cell of p0")
+def test_a_reason_names_three_places_that_it_hit_and_counts_the_others(record):
+    changes = {"state": "failed", "reason": "out of memory"}
+    trainings = [
+        record.trainings[0].model_copy(update={**changes, "preprocess": f"p{number}", "seed": seed})
+        for number in range(4)
+        for seed in (0, 1)
+    ]
+    cell = record.cells[0].model_copy(update={**changes, "traceback": "File, line 1"})
+    (alert,) = failures(trainings, [cell], Names(()))
+    said, trace = alert.parts
+    assert said.words[1] == (
+        " training p0, seed 0 and 1; training p1, seed 0 and 1; training p2, seed 0 and 1; 2 more. "
+        "out of memory"
+    )
+    assert trace.parts[0].text == "File, line 1"
 
 
 def test_a_model_without_a_log_was_not_trained_by_the_run(record):

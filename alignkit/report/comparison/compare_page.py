@@ -28,7 +28,7 @@ from alignkit.report.page import (
     written_by,
 )
 from alignkit.report.page_text import page_markdown
-from alignkit.report.verdict_view import ICONS, Icon, favicon, verdict_view
+from alignkit.report.verdict_view import ICONS, Icon, favicon, shown_icon
 from alignkit.report.viewer_data import shown_script
 from alignkit.text.names import Names, quick_words, surrogate_notes
 from alignkit.text.numbers import count, grouped
@@ -56,7 +56,7 @@ def render_comparison(made: RunComparison, runs: tuple[Path, Path], folder: Path
     images = images_section(made, names, pictures)
     commands = [each.command for each in records]
     data = shown_script([*zip(commands, pictures.shown, strict=True)], names)
-    icons = [verdict_view(each).icon for each in records]
+    icons = [shown_icon(each.verdict) for each in records]
     sections = (_matrix(made, names), _differing(made, names), images, reproduce(made.command))
     page = Page(
         f"{_title(made)} · alignkit compare-runs",
