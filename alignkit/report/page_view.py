@@ -35,7 +35,7 @@ from alignkit.report.page import (
     written_by,
 )
 from alignkit.report.run_view import controls_section, coverage_parts, provenance_section
-from alignkit.report.shown_view import changed_section, other_groups, pixels_section
+from alignkit.report.shown_view import changed_section, group_ids, pixels_section
 from alignkit.report.stage_view import (
     NO_PIXELS,
     StageSection,
@@ -170,9 +170,7 @@ def _footer(record: RunRecord, *, away: bool, single_file: bool) -> Words:
 
 def _gate(record: RunRecord, names: Names, verdict: VerdictView) -> Section:
     """Return the rules of a run; those that passed are folded."""
-    largest = other_groups(record, names, "pixels")
-    pictures = {(each.reference.name, each.candidate.name): each.anchor for each in largest}
-    view = gate_view(record.verdict, names, record.matrix, pictures)
+    view = gate_view(record.verdict, names, record.matrix, group_ids(record))
     parts: list[PagePart] = [Paragraph(verdict.tally, "lead")]
     if view.open:
         title = "Rules that did not pass"
