@@ -51,8 +51,7 @@ def cached_run(file: Path, reports: Path, overrides: Sequence[str]) -> None:
     from alignkit import stored_file
     from alignkit.experiment import load_experiment
     from alignkit.progress import NoProgress
-    from alignkit.report.kept_report import kept_report
-    from alignkit.report.write_report import ReportOptions
+    from alignkit.report.write_report import ReportOptions, kept_report
     from alignkit.runner import run_experiment
     from alignkit.workspace import Context, Finished, Workspace
 

@@ -132,8 +132,7 @@ def run(
     from alignkit.experiment import load_experiment
     from alignkit.gate import run_or_check
     from alignkit.lots.engines import EngineOption
-    from alignkit.report.kept_report import kept_report
-    from alignkit.report.write_report import form
+    from alignkit.report.write_report import form, kept_report
 
     chosen = EngineOption(engine, address, workers)
     workspace = Workspace(Path(reports))

@@ -163,9 +163,9 @@ def _run_one(experiment: Experiment, job: _Job) -> FileRun:
 
 def _measure(experiment: Experiment, job: _Job) -> tuple[RunRecord, Path]:
     from alignkit.gate import run_or_check
-    from alignkit.report.kept_report import kept_report
     from alignkit.report.results import results_from_record, results_text
     from alignkit.report.terminal_view import summary
+    from alignkit.report.write_report import kept_report
 
     record, folder = run_or_check(experiment, job.context, fresh=job.fresh, cells=job.cells)
     written = kept_report(folder, job.wanted)

@@ -1,4 +1,4 @@
-"""View of answers over an image's pictures: boxes and masks of A, B and the truth."""
+"""Boxes and masks of A, B and the truth, drawn over an image: on its card, and in the viewer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
+
+from markupsafe import Markup
 
 from alignkit.annotations import IGNORED
 from alignkit.record import (
@@ -21,10 +23,11 @@ from alignkit.record import (
 )
 from alignkit.record.document import shown_bytes
 from alignkit.record.picture_facts import COLOURS, is_background, pack
+from alignkit.report.marks import element
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, plain
 
-DrawnSide = Literal["a", "b", "truth", "differing"]
+DrawnSide: TypeAlias = Literal["a", "b", "truth", "differing"]
 _LABELLED = 12
 """Boxes of an answer whose classes are written beside them; of more, those that differ alone."""
 _STILL = 0.05
@@ -32,116 +35,89 @@ _STILL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class BoxMark:
-    """A box in pixels of the picture."""
-
-    side: DrawnSide
-    kind: str
-    """``lost``, ``won``, ``matched``, … as a class of the style sheet; empty for none."""
-    x: float
-    y: float
-    width: float
-    height: float
-    text: str
-    """Beside the box; empty where there are too many."""
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class MaskMark:
-    """A mask over the picture."""
-
-    side: DrawnSide
-    source: str
-    transform: str
-    """As SVG writes the map from the oriented image to the picture."""
-    width: int
-    height: int
-
-
-@dataclass(frozen=True, slots=True)
-class Overlay:
-    """Everything that is drawn over one picture, which its switches show or hide."""
-
-    width: int
-    height: int
-    font: float
-    """Height of letters in pixels of the picture."""
-    masks: tuple[MaskMark, ...]
-    boxes: tuple[BoxMark, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ClassColour:
-    """A class and its colour in masks."""
-
-    name: str
-    colour: str
-
-
-@dataclass(frozen=True, slots=True)
 class Drawing:
-    """The overlays of a card's pictures, and what they show in words."""
+    """What is drawn over the pictures of a card."""
 
-    overlays: tuple[Overlay, ...]
+    overlays: tuple[Markup, ...]
     """Of A, of B and, if the card has one, of their difference."""
     words: str
     """``2 boxes lost, 1 won, 3 shifted by up to 4.1 px``."""
-    classes: tuple[ClassColour, ...]
-    """The classes that the masks have."""
+    classes: tuple[tuple[str, str], ...]
+    """Name and colour of each class that the masks have."""
 
 
 def drawing(image: ShownImage) -> Drawing | None:
-    """Return what is drawn of an image: of the first row whose answers changed, else of the first.
-
-    ``None`` for an image of a task that draws nothing.
-    """
-    pair = _pair(image)
-    if pair is None or image.maps is None:
+    """Return what is drawn on the card of an image; ``None`` if its task draws nothing."""
+    found = _row(image)
+    if found is None or image.maps is None:
         return None
-    (a, b), sizes = image.maps, image.sizes
-    places = [(a, sizes[0]), (b, sizes[1])]
-    if image.difference:
-        places.append((a, sizes[0]))  # in A's pixels
-    return Drawing(
-        tuple(_overlay(image, pair, place, size) for place, size in places),
-        _words(pair),
-        _classes(pair, image.truth),
-    )
+    pair = found[1]
+    # A, B, and the difference, which is in A's pixels
+    places = [*zip(image.maps, image.sizes, strict=True)] * 2
+    overlays = (_overlay(image, pair, *place) for place in places[: len(image.pictures)])
+    return Drawing(tuple(overlays), _words(pair), _classes(pair, image.truth))
 
 
-def _row(image: ShownImage) -> ServedPredictions | None:
-    rows = [each for each in image.predictions if each.drawn]
-    return next((each for each in rows if any(each.turned)), rows[0] if rows else None)
+def legend(images: Sequence[ShownImage]) -> str:
+    """Say what the marks of drawn answers mean; empty where nothing is drawn."""
+    pairs = [row.drawn for each in images for row in each.predictions if row.drawn]
+    if any(pair.differing for pair in pairs):
+        return "on the difference, in red: pixels whose class in B is another than in A"
+    if pairs:
+        return "thick: lost or won; dashed: its match has another class; thin: matched"
+    return ""
 
 
-def _pair(image: ShownImage) -> DrawnPair | None:
-    row = _row(image)
-    return row.drawn if row else None
+def drawn_data(image: ShownImage, names: Names, folder: Path) -> dict[str, Any]:
+    """Return what the viewer draws on an image, see ``answers.js``; nothing if its task does not.
 
-
-def _of(row: ServedPredictions, names: Names) -> str:
-    """Say whose answers are drawn: ``trained with a, served with b in torch bf16, seed 1``."""
-    assert row.drawn is not None
-    seed = row.drawn.seed
-    runtime = dict(zip(row.seeds, row.runtimes, strict=True))[seed]
-    words = f"{row_place(row, names)}{f' in {runtime}' if runtime else ''}"
-    return f"{words}, seed {seed}" if len(row.seeds) > 1 else words
+    Raises `RecordError` if a mask is missing or damaged.
+    """
+    found = _row(image)
+    if found is None or image.maps is None:
+        return {}
+    row, pair = found
+    stages = [("", image.maps), *((each.stage, each.maps) for each in image.stages)]
+    drawn = {
+        "of": _of(row, pair.seed, names),
+        "boxes": [
+            [side, *(round(at, 2) for at in box.corners), text, _kind(box)]
+            for side, box, text in _boxes(image, pair)
+        ],
+        "masks": [[side, *_mask(folder, mask, names)] for side, mask, names in _masks(image, pair)],
+        "maps": {
+            stage: [[float(f"{part:.6g}") for part in _parts(each)] for each in maps]
+            for stage, maps in stages
+            if maps
+        },
+    }
+    return {"drawn": drawn}
 
 
 def row_place(row: ServedPredictions, names: Names) -> str:
     """Return ``trained with opencv, served with pillow``."""
-    short = names.short
-    return f"trained with {short(row.trained_with)}, served with {short(row.evaluated_with)}"
+    trained, served = names.short(row.trained_with), names.short(row.evaluated_with)
+    return f"trained with {trained}, served with {served}"
 
 
-def _answers(image: ShownImage, pair: DrawnPair) -> tuple[tuple[DrawnSide, Drawn], ...]:
-    found: tuple[tuple[DrawnSide, Drawn | None], ...] = (
-        ("truth", image.truth),
-        ("a", pair.before),
-        ("b", pair.after),
-    )
-    return tuple((side, each) for side, each in found if each)
+def _row(image: ShownImage) -> tuple[ServedPredictions, DrawnPair] | None:
+    """Find the row that is drawn: the first whose answers changed, else the first."""
+    rows = [(each, each.drawn) for each in image.predictions if each.drawn]
+    return next((each for each in rows if any(each[0].turned)), rows[0] if rows else None)
+
+
+def _of(row: ServedPredictions, seed: int, names: Names) -> str:
+    """Say whose answers are drawn: ``trained with a, served with b in torch bf16, seed 1``."""
+    runtime = row.runtimes[row.seeds.index(seed)]
+    words = f"{row_place(row, names)}{f' in {runtime}' if runtime else ''}"
+    return f"{words}, seed {seed}" if len(row.seeds) > 1 else words
+
+
+def _answers(image: ShownImage, pair: DrawnPair) -> Iterator[tuple[DrawnSide, Drawn]]:
+    if image.truth:
+        yield "truth", image.truth
+    yield "a", pair.before
+    yield "b", pair.after
 
 
 def _masks(
@@ -155,23 +131,56 @@ def _masks(
         yield "differing", pair.differing, ()
 
 
+def _boxes(image: ShownImage, pair: DrawnPair) -> Iterator[tuple[DrawnSide, DrawnBox, str]]:
+    """Yield the boxes, each with the text beside it, which is empty where there are too many."""
+    for side, each in _answers(image, pair):
+        for box in each.boxes:
+            shown = len(each.boxes) <= _LABELLED or box.kind not in ("", "matched")
+            yield side, box, _label(box) if shown else ""
+
+
 def _overlay(
     image: ShownImage, pair: DrawnPair, place: PictureMap, size: tuple[int, int]
-) -> Overlay:
+) -> Markup:
+    """Draw masks and boxes in pixels of a picture; the page's switches show or hide them."""
     transform = f"matrix({' '.join(f'{part:.6g}' for part in _parts(place))})"
-    return Overlay(
-        *size,
-        round(max(size) / 22, 2),
-        tuple(
-            MaskMark(side, mask.path, transform, place.width, place.height)
-            for side, mask, _ in _masks(image, pair)
-        ),
-        tuple(
-            _mark(side, box, text, place)
-            for side, each in _answers(image, pair)
-            for box, text in _labelled(each.boxes)
-        ),
-    )
+    masks = (
+        element(
+            "image", class_=f"of-{side}", href=mask.path, width=place.width, height=place.height,
+            preserveAspectRatio="none", transform=transform,
+        )
+        for side, mask, _ in _masks(image, pair)
+    )  # fmt: skip
+    boxes = (_box(*each, place, size) for each in _boxes(image, pair))
+    return element(
+        "svg", *masks, *boxes, class_="drawn", viewBox=f"0 0 {size[0]} {size[1]}",
+        font_size=_font(size), role="img", aria_label="Answers drawn on the picture",
+    )  # fmt: skip
+
+
+def _box(
+    side: DrawnSide, box: DrawnBox, text: str, place: PictureMap, size: tuple[int, int]
+) -> Markup:
+    """Draw a box, upright also where the picture is turned, its text above it and inside."""
+    left, top, right, bottom = box.corners
+    corners = [(x, y) for x in (left, right) for y in (top, bottom)]
+    xs = [place.xx * x + place.xy * y + place.x0 for x, y in corners]
+    ys = [place.yx * x + place.yy * y + place.y0 for x, y in corners]
+    x, y, end = min(xs), min(ys), max(xs)
+    sides = {"x": x, "y": y, "width": end - x, "height": max(ys) - y}
+    # in hundredths: a picture may be a few pixels large
+    parts = [element("rect", **{name: f"{round(value, 2):g}" for name, value in sides.items()})]
+    if text:
+        late, font = x > 0.6 * size[0], _font(size)
+        above = max(y - font / 4, 0.9 * font)
+        anchor = {"text_anchor": "end"} if late else {}
+        parts.append(element("text", text, x=end if late else x, y=above, **anchor))
+    return element("g", *parts, class_=f"of-{side} {_kind(box)}".rstrip())
+
+
+def _font(size: tuple[int, int]) -> float:
+    """Return the height of letters in pixels of the picture."""
+    return max(size) / 22
 
 
 def _parts(place: PictureMap) -> tuple[float, ...]:
@@ -179,48 +188,13 @@ def _parts(place: PictureMap) -> tuple[float, ...]:
     return place.xx, place.yx, place.xy, place.yy, place.x0, place.y0
 
 
-def _labelled(boxes: Sequence[DrawnBox]) -> Iterator[tuple[DrawnBox, str]]:
-    for each in boxes:
-        notable = each.kind not in ("", "matched")
-        yield each, _label(each) if len(boxes) <= _LABELLED or notable else ""
-
-
-def _mark(side: DrawnSide, box: DrawnBox, text: str, place: PictureMap) -> BoxMark:
-    left, top, right, bottom = box.corners
-    xs, ys = zip(*(_at(place, x, y) for x in (left, right) for y in (top, bottom)), strict=True)
-    return BoxMark(
-        side,
-        _kind(box),
-        round(min(xs), 2),
-        round(min(ys), 2),
-        round(max(xs) - min(xs), 2),
-        round(max(ys) - min(ys), 2),
-        text,
-        _title(side, box),
-    )
-
-
 def _kind(box: DrawnBox) -> str:
+    """Return the kind of a box as a class of the style sheet."""
     return box.kind.replace(" ", "-")
-
-
-def _at(place: PictureMap, x: float, y: float) -> tuple[float, float]:
-    return place.xx * x + place.xy * y + place.x0, place.yx * x + place.yy * y + place.y0
 
 
 def _label(box: DrawnBox) -> str:
     return box.of_class if box.score is None else f"{box.of_class} {box.score:.2f}"
-
-
-def _title(side: DrawnSide, box: DrawnBox) -> str:
-    name = {"a": "A: ", "b": "B: ", "truth": "truth: "}[side]
-    kind = "" if box.kind in ("", "matched") else f", {box.kind}"
-    moved = "" if box.shift is None or box.shift < _STILL else f", shifted by {_px(box.shift)}"
-    return f"{name}{_label(box)}{kind}{moved}"
-
-
-def _px(shift: float) -> str:
-    return f"{plain(shift, 1)} px"
 
 
 def _words(pair: DrawnPair) -> str:
@@ -234,67 +208,21 @@ def _words(pair: DrawnPair) -> str:
         ("lost", "lost"), ("won", "won"), ("class changed", "of another class"),
     ) if kinds[kind]]  # fmt: skip
     if moved:
-        parts.append(f"{len(moved)} shifted by up to {_px(max(moved))}")
+        parts.append(f"{len(moved)} shifted by up to {plain(max(moved), 1)} px")
     boxes = f"{count(len(pair.before.boxes), 'box', 'boxes')} in A, {len(pair.after.boxes)} in B"
     return f"{boxes}: {', '.join(parts) or 'all the same'}"
 
 
-def _classes(pair: DrawnPair, truth: Drawn | None) -> tuple[ClassColour, ...]:
+def _classes(pair: DrawnPair, truth: Drawn | None) -> tuple[tuple[str, str], ...]:
     """Return the coloured classes that any of the masks has, by value."""
     found: dict[int, str] = {}
     for each in (pair.before, pair.after, truth):
         found |= {at: name for at, name in enumerate(each.classes if each else ()) if name}
     return tuple(
-        ClassColour(name, f"rgb{COLOURS[at % len(COLOURS)]}")
+        (name, f"rgb{COLOURS[at % len(COLOURS)]}")
         for at, name in sorted(found.items())
         if not is_background(name)
     )
-
-
-def legend(images: Sequence[ShownImage]) -> str:
-    """Say what the marks of drawn answers mean; empty where nothing is drawn."""
-    pairs = [row.drawn for each in images for row in each.predictions if row.drawn]
-    if any(pair.differing for pair in pairs):
-        return "on the difference, in red: pixels whose class in B is another than in A"
-    if pairs:
-        return "thick: lost or won; dashed: its match has another class; thin: matched"
-    return ""
-
-
-def drawn_data(
-    shown: Sequence[ShownImage], stored: Sequence[dict[str, Any]], names: Names, folder: Path
-) -> dict[str, Any]:
-    """Add each image's drawing to its entry in ``stored``; return the colours of classes.
-
-    Nothing is added for a task that draws nothing; see ``answers.js``. Raises `RecordError` if a
-    mask is missing or damaged.
-    """
-    known = {(image.a.path, image.b.path, image.id): image for image in shown}
-    found = False
-    for entry in stored:
-        image = known[entry["pictures"][0], entry["pictures"][1], entry["id"]]
-        row = _row(image)
-        if row and row.drawn and image.maps:
-            found = True
-            entry["drawn"] = _packed(image, row.drawn, folder) | {"of": _of(row, names)}
-    return {"colours": COLOURS} if found else {}
-
-
-def _packed(image: ShownImage, pair: DrawnPair, folder: Path) -> dict[str, Any]:
-    stages = [("", image.maps), *((each.stage, each.maps) for each in image.stages)]
-    return {
-        "boxes": [
-            [side, *(round(at, 2) for at in box.corners), text, _kind(box)]
-            for side, each in _answers(image, pair)
-            for box, text in _labelled(each.boxes)
-        ],
-        "masks": [[side, *_mask(folder, mask, names)] for side, mask, names in _masks(image, pair)],
-        "maps": {
-            stage: [[float(f"{part:.6g}") for part in _parts(each)] for each in maps]
-            for stage, maps in stages
-            if maps
-        },
-    }
 
 
 def _mask(folder: Path, mask: Artifact, names: Sequence[str]) -> tuple[Any, int, int]:

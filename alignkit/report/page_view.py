@@ -34,7 +34,7 @@ from alignkit.report.page import (
     written_by,
 )
 from alignkit.report.run_view import controls_section, coverage_parts, provenance_section
-from alignkit.report.shown_view import changed_section, other_groups, pixels_section
+from alignkit.report.shown_view import changed_section, group_ids, pixels_section
 from alignkit.report.stage_view import (
     NO_PIXELS,
     StageSection,
@@ -172,8 +172,7 @@ def _footer(record: RunRecord, *, away: bool, single_file: bool) -> Words:
 def _gate(record: RunRecord, names: Names, *, viewer: bool) -> Section:
     """Return the rules of a run; those that passed are folded."""
     places = {each.place: index for index, each in enumerate(record.matrix) if each.drift}
-    largest = other_groups(record, names, "pixels")
-    pictures = {(each.reference.name, each.candidate.name): each.anchor for each in largest}
+    pictures = group_ids(record)
 
     def link(rule: RuleOutcome) -> str:
         # without a viewer, or of pixels alone, to the pictures of its pair

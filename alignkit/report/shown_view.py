@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from alignkit.record import MatrixEntry, RunRecord, ServedPredictions, ShownImage
 from alignkit.record.diff_document import DiffRecord
 from alignkit.report.drawn_view import Drawing, drawing, legend, row_place
-from alignkit.report.page import Details, Graphic, Mono, PagePart, Paragraph, Section
+from alignkit.report.page import (
+    Details,
+    Graphic,
+    Heading,
+    Link,
+    Mono,
+    PagePart,
+    Paragraph,
+    Piece,
+    Section,
+)
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
-from alignkit.text.names import Names, PathName
+from alignkit.text.names import Names
 from alignkit.text.numbers import (
     MINUS,
     MOST_NAME,
     TIMES,
     count,
     grouped,
-    listed,
     megabytes,
     plain,
     shorten_middle,
@@ -28,137 +37,50 @@ from alignkit.text.numbers import (
 from alignkit.text.part_commands import image_command, pair_name
 from alignkit.text.task_words import in_sentence
 
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """One picture of an image's card."""
-
-    source: str
-    caption: str
-    alt: str
-    width: int
-    """In pixels; 0 if it was not written down."""
-    height: int
-
-
-@dataclass(frozen=True, slots=True)
-class RowOutcome:
-    """Predictions of one row's models for an image, by seed, in words."""
-
-    place: str
-    """``trained with opencv, served with pillow``."""
-    words: str
-    """``1 → 7, seeds 0 and 2; still 1, seed 1``."""
-    kind: str
-    """``lost``, ``gained``, ``moved`` or ``changed``, that of most seeds."""
-    kind_words: str
-    share: str
-    """``2 of 3 seeds``; empty for one model."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImageCard:
-    """An image as both paths see it."""
-
-    id: str
-    label: str
-    """Empty for images without labels."""
-    facts: str
-    outcomes: tuple[RowOutcome, ...]
-    """Of the rows whose prediction changed."""
-    unchanged: bool
-    """Whether predictions were compared, and none changed."""
-    pictures: tuple[Picture, ...]
-    """Of A, of B and, if they are of one size, of their difference."""
-    command: str
-    """Compares the two paths on this image; empty if no command does."""
-    rules: str
-    """The failed rules of whose worst images it is one; empty if none is known."""
-    drawing: Drawing | None = None
-    """Answers over the pictures, of a task that draws them."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImageGroup:
-    """Images of one pair of paths that are shown for one reason."""
-
-    reference: PathName
-    candidate: PathName
-    pair: str
-    """How a link names the pair."""
-    entry: str
-    """The matrix entry between them that the verdict speaks of, else that changes most, by index;
-    empty if there is none."""
-    title: str
-    """Of that entry."""
-    lead: str
-    cards: tuple[ImageCard, ...]
-    folded: tuple[ImageCard, ...]
-    """Cards that are shown when asked for."""
-    closed: bool
-    """Whether the whole group is."""
-    anchor: str
-    """Its id on the page."""
-
-
+Reason: TypeAlias = Literal["changed", "pixels", "random"]
 SEEN, SEEN_OF_OTHERS, FOLDED = 6, 3, 12
 """Cards in sight of the headline's pair and of each other group, and cards behind a fold."""
 OPEN_GROUPS = 2
 """Groups of changed images that are open; of those shown for another reason the first is."""
 _MOST_ANSWER = 90
 """Letters of an answer that is no class."""
-_KINDS = ("lost", "gained", "moved")
-"""Kinds of changes, worse, better and neither, as the style sheet names them."""
-_TURNED = {"worse": "lost", "better": "gained", "neither": "moved", "changed": "changed", "": ""}
-"""Kinds of the record → those."""
 
 
-def changed_groups(record: RunRecord, names: Names) -> tuple[ImageGroup, ...]:
-    """Group the images that changed prediction by pair of paths, the headline's pair first."""
-    headline = record.headline
-    leading = leading_entry(record.matrix, headline)
-    first = _paths(record.matrix[leading]) if leading is not None else frozenset()
-    pairs = sorted(
-        (each for each in record.shown_pairs if each.changed),
-        key=lambda each: {each.reference, each.candidate} != first,
-    )
-    groups = []
-    for place, each in enumerate(pairs):
-        pair = each.reference, each.candidate
-        images = [image for image in _shown(record, "changed") if _pair(image) == pair]
-        # the run may have kept more
-        kept = f"the pixels of {grouped(len(images))}" if images else "no pixels of them"
-        lead = (
-            f"{grouped(each.changed)} of {count(each.images, 'image')} changed prediction; "
-            f"this report has {kept}"
-        )
-        entry = leading_entry(record.matrix, headline, frozenset(pair))
-        groups.append(
-            _group(images, record, names, pair, why="changed", place=place, lead=lead, entry=entry)
-        )
-    return tuple(groups)
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one row's predictions of an image."""
+
+    kind: str
+    """``worse``, ``better``, ``neither`` or ``changed``, as the style sheet colours it."""
+    turned: str
+    """The same in the task's words: ``right → wrong``."""
+    share: str
+    """``2 of 3 seeds``; empty for one model."""
+    words: str
+    """``trained with opencv, served with pillow: 1 → 7, 1 → 4``."""
 
 
-def other_groups(
-    record: RunRecord | DiffRecord, names: Names, why: Literal["pixels", "random"]
-) -> tuple[ImageGroup, ...]:
-    """Group the images that are shown for another reason, pair by pair in the record's order."""
-    pairs = dict.fromkeys(_pair(each) for each in _shown(record, why))
-    matrix = record.matrix if isinstance(record, RunRecord) else ()
-    headline = record.headline if isinstance(record, RunRecord) else None
-    return tuple(
-        _group(
-            [each for each in _shown(record, why) if _pair(each) == pair],
-            record,
-            names,
-            pair,
-            why=why,
-            place=place,
-            lead="",
-            entry=leading_entry(matrix, headline, frozenset(pair)),
-        )
-        for place, pair in enumerate(pairs)
-    )
+@dataclass(frozen=True, slots=True)
+class Card:
+    """An image as both paths see it, and what is said below its pictures."""
+
+    image: ShownImage
+    captions: Sequence[str]
+    """Of each of its pictures."""
+    outcomes: Sequence[Outcome]
+    """Of the rows whose prediction changed."""
+    facts: Sequence[str]
+    command: str = ""
+    """Compares the two paths on this image; empty if no command does."""
+    entry: int | None = None
+    """Index of the matrix entry whose predictions the viewer shows."""
+    drawing: Drawing | None = None
+    """Answers over the pictures, of a task that draws them."""
+
+    @property
+    def pair(self) -> str:
+        """How a link names its paths."""
+        return pair_name(self.image.reference, self.image.candidate)
 
 
 def changed_section(
@@ -168,28 +90,19 @@ def changed_section(
 
     ``omitted`` says how many this form of the report shows; ``listed``, whether the page lists all.
     """
-    groups = changed_groups(record, names)
+    groups = _groups(record, names, "changed", listed=listed)
     if not groups:
         return None
-    task = record.task
-    worse, last = task.turned[0], f"largest shift of the {task.outputs}"
-    changed = ""
-    if not task.class_scores:
-        worse, last = "changed for the worse", "greatest difference of the answers"
-        changed = f" Changed: {in_sentence(task.changed)}"
-    kept = megabytes(max((each.limit for each in record.shown_pairs), default=0))
+    kept = megabytes(max(each.limit for each in record.shown_pairs))
     lead = (
-        f"In at least one model, against the same model served as trained.{changed} Order: most "
-        f"models changed, then most {worse}, then the {last}. A run keeps pixels in this order, up "
-        f"to {kept} a pair of paths ("
+        "In at least one model, against the same model served as trained. Changed: "
+        f"{in_sentence(record.task.changed)} Order: most models changed, then most changed for the "
+        f"worse, then the largest shift of the {record.task.outputs}. A run keeps pixels in this "
+        f"order, up to {kept} a pair of paths ("
     )
-    option = Mono("report: {changed: …}")
-    shown = groups if listed else tuple(replace(each, title="") for each in groups)
-    parts = (
-        Paragraph((lead, option, f"). {omitted}".rstrip()), "lead"),
-        Graphic("switch", legend(record.shown)),
-        Graphic("groups", shown),
-    )
+    words = (lead, Mono("report: {changed: …}"), f"). {omitted}".rstrip())
+    switch = Graphic("switch", legend(record.shown))
+    parts = [Paragraph(words, "lead"), switch, *groups]
     return Section("changed", "Images that changed prediction", parts, nav="Changed images")
 
 
@@ -200,13 +113,11 @@ def pixels_section(
 
     ``omitted`` says how many of the stored images this form of the report shows.
     """
-    largest = other_groups(record, names, "pixels")
-    random = other_groups(record, names, "random")
-    changed = isinstance(record, RunRecord) and any(each.changed for each in record.shown_pairs)
+    largest, random = _groups(record, names, "pixels"), _groups(record, names, "random")
     if not (largest or random or omitted):
         return None
     lead = ""
-    if largest and largest[0].cards[0].rules:
+    if largest and any(each.rules for each in record.shown):
         lead = "Of each failed rule about pixels, the images with the greatest distances."
     elif largest:
         lead = (
@@ -216,15 +127,30 @@ def pixels_section(
     if largest or random:
         lead += " Difference pictures are amplified as stated; numbers are not."
     parts: list[PagePart] = [Paragraph(f"{lead} {omitted}".strip(), "lead")]
+    changed = isinstance(record, RunRecord) and any(each.changed for each in record.shown_pairs)
     if (largest or random) and not changed:  # one switch serves the whole page
         parts.append(Graphic("switch", legend(record.shown)))
-    parts.append(Graphic("groups", largest))
+    parts += largest
     if random:
         summary = "Drawn at random from the images that kept their prediction, by the run’s key"
-        parts.append(Details(summary, [Graphic("groups", random)]))
+        parts.append(Details(summary, random))
     if random and not largest:
         return Section("largest", "Images drawn at random", parts, nav="Random images")
     return Section("largest", "Largest pixel differences", parts, nav="Pixel differences")
+
+
+def by_pair(record: RunRecord | DiffRecord, why: Reason) -> dict[tuple[str, str], list[ShownImage]]:
+    """Return the images that are shown for a reason, by reference and candidate."""
+    found: dict[tuple[str, str], list[ShownImage]] = {}
+    for each in record.shown:
+        if each.why == why:
+            found.setdefault((each.reference, each.candidate), []).append(each)
+    return found
+
+
+def group_ids(record: RunRecord) -> dict[tuple[str, str], str]:
+    """Return the id on the page of each pair of paths with the largest differences of pixels."""
+    return {pair: f"pixels-{place}" for place, pair in enumerate(by_pair(record, "pixels"))}
 
 
 def leading_entry(
@@ -233,150 +159,146 @@ def leading_entry(
     """Find the entry whose images come first, among those between two ``paths`` if given.
 
     It is the one that the verdict speaks of, by its index ``headline``, if that changes any
-    prediction; else the one that changes most, of the reference path's own row if anything changes
-    in it. ``None`` if no entry was compared.
+    prediction; else the one that changes most. ``None`` if no entry was compared.
     """
-    found = [
-        (index, each)
+    churn = {
+        index: each.churn
         for index, each in enumerate(matrix)
         if not each.aligned and each.drift and each.drift.changed is not None
         if not paths or _paths(each) == paths
-    ]
-    if not found:
-        return None
-    if any(index == headline and entry.churn for index, entry in found):
+    }
+    if headline is not None and churn.get(headline):
         return headline
-    own = [each for each in found if each[1].trained_with == matrix[0].trained_with]
-    moved = any(entry.churn for _, entry in own)
-    return max(own if moved else found, key=lambda each: each[1].churn)[0]
+    return max(churn, key=lambda index: churn[index], default=None)
 
 
 def _paths(entry: MatrixEntry) -> frozenset[str]:
     return frozenset((entry.row.preprocesses[0], entry.evaluated_with))
 
 
-def _pair(image: ShownImage) -> tuple[str, str]:
-    return image.reference, image.candidate
+def _groups(
+    record: RunRecord | DiffRecord, names: Names, why: Reason, *, listed: bool = False
+) -> list[PagePart]:
+    """Return the images that are shown for a reason, a group for each pair of paths."""
+    images = by_pair(record, why)
+    run = record if isinstance(record, RunRecord) else None
+    leads = _leads(run) if run and why == "changed" else dict.fromkeys(images, "")
+    parts: list[PagePart] = []
+    for place, (pair, lead) in enumerate(leads.items()):
+        entry = leading_entry(run.matrix, run.headline, frozenset(pair)) if run else None
+        seen = SEEN if lead and not place else SEEN_OF_OTHERS
+        cards = [
+            image_card(each, record.command, names, record.task, entry)
+            for each in images.get(pair, [])[: seen + FOLDED]
+        ]
+        title = names.of(pair[1]), " against ", names.of(pair[0])
+        anchor = f"{why}-{place}"
+        if place >= (OPEN_GROUPS if lead else 1):
+            summary = (*title, f": {lead}") if lead else title
+            parts.append(Details(summary, _folded(cards, seen), id=anchor))
+            continue
+        words: list[Piece] = [lead]
+        if run and listed and entry is not None:
+            link = f"list of {names.title(run.matrix[entry])}"
+            words += [" · ", Link(link, f"#/images?cell={entry}&q=flip%3Ayes")]
+        said = [Paragraph(words, "lead")] if lead else []
+        parts += [Heading(title, id=anchor), *said, *_folded(cards, seen)]
+    return parts
 
 
-def _shown(record: RunRecord | DiffRecord, why: str) -> list[ShownImage]:
-    return [each for each in record.shown if each.why == why]
+def _folded(cards: Sequence[Card], seen: int) -> list[PagePart]:
+    """Return the first cards in sight and the others behind a fold."""
+    parts: list[PagePart] = [Graphic("cards", cards[:seen])] if cards else []
+    if more := cards[seen:]:
+        parts.append(Details(f"{len(more)} more", [Graphic("cards", more)]))
+    return parts
 
 
-def _group(
-    images: Sequence[ShownImage],
-    record: RunRecord | DiffRecord,
-    names: Names,
-    pair: tuple[str, str],
-    *,
-    why: str,
-    place: int,
-    lead: str,
-    entry: int | None,
-) -> ImageGroup:
-    seen = SEEN if lead and place == 0 else SEEN_OF_OTHERS
-    shown = images[: seen + FOLDED]
-    cards = tuple(image_card(image, record.command, names, record.task) for image in shown)
-    return ImageGroup(
-        names.of(pair[0]),
-        names.of(pair[1]),
-        pair_name(*pair),
-        "" if entry is None else str(entry),
-        ""
-        if entry is None or isinstance(record, DiffRecord)
-        else names.title(record.matrix[entry]),
-        lead,
-        cards[:seen],
-        cards[seen:],
-        closed=place >= (OPEN_GROUPS if lead else 1),
-        anchor=f"{why}-{place}",
-    )
+def _leads(record: RunRecord) -> dict[tuple[str, str], str]:
+    """Say of each pair of paths how many images changed prediction, the headline's first."""
+    leading = leading_entry(record.matrix, record.headline)
+    first = _paths(record.matrix[leading]) if leading is not None else frozenset()
+    shown = by_pair(record, "changed")
+    leads: dict[tuple[str, str], str] = {}
+    for each in record.shown_pairs:
+        pair = each.reference, each.candidate
+        # the run may have kept more
+        images = len(shown.get(pair, ()))
+        kept = f"the pixels of {grouped(images)}" if images else "no pixels of them"
+        of = f"{grouped(each.changed)} of {count(each.images, 'image')}"
+        if each.changed:
+            leads[pair] = f"{of} changed prediction; this report has {kept}"
+    return dict(sorted(leads.items(), key=lambda item: {*item[0]} != first))
 
 
 def image_card(
-    image: ShownImage, command: str, names: Names, task: TaskFacts = CLASSIFICATION
-) -> ImageCard:
+    image: ShownImage,
+    command: str,
+    names: Names,
+    task: TaskFacts = CLASSIFICATION,
+    entry: int | None = None,
+) -> Card:
     """Return the card of an image; ``command`` made the record that shows it."""
-    changed = [each for each in image.predictions if any(_kinds(each, image.label))]
-    return ImageCard(
-        id=image.id,
-        label=image.label,
-        facts=_facts(image),
-        outcomes=tuple(_outcome(each, image.label, names, task) for each in changed),
-        unchanged=bool(image.predictions) and not changed,
-        command=image_command(command, image.reference, image.candidate, image.id),
-        rules="; ".join(image.rules),
-        drawing=drawing(image),
-        pictures=tuple(_pictures(image, names)),
+    changed = [each for each in image.predictions if any(_turned(each, image.label))]
+    facts = [_distance(image)]
+    if image.predictions and not changed:
+        facts[0] += " · no prediction changed"
+    if image.rules:
+        facts.append(f"Among the worst of a failed rule: {'; '.join(image.rules)}")
+    return Card(
+        image,
+        _captions(image, names),
+        [_outcome(each, image.label, names, task) for each in changed],
+        facts,
+        image_command(command, image.reference, image.candidate, image.id),
+        entry,
+        drawing(image),
     )
 
 
-def _facts(image: ShownImage) -> str:
+def _distance(image: ShownImage) -> str:
     if image.max_abs is None or image.mean_abs is None:
         return "no difference is shown: of two sizes, no pixel of A lies beside one of B"
     return f"max {significant(image.max_abs)} · mean {plain(image.mean_abs, 2)} of 255"
 
 
-def _pictures(image: ShownImage, names: Names) -> Iterator[Picture]:
-    a, b = names.short(image.reference), names.short(image.candidate)
-    sides = ("A", a, image.a), ("B", b, image.b)
-    for (side, name, picture), (width, height) in zip(sides, image.sizes, strict=True):
-        beside = f", {width}{TIMES}{height}" if image.size_b else ""
-        yield Picture(picture.path, f"{side} {name}{beside}", f"{image.id}, {name}", width, height)
-    if image.difference:
-        factor = f"{TIMES}{image.amplification:g}"
-        yield Picture(
-            image.difference.path,
-            f"|B {MINUS} A| {factor}",
-            f"absolute difference of the two, amplified {factor}",
-            *image.sizes[0],
-        )
+def _captions(image: ShownImage, names: Names) -> list[str]:
+    sides = [f"A {names.short(image.reference)}", f"B {names.short(image.candidate)}"]
+    if image.difference is None:
+        sizes = (f", {width}{TIMES}{height}" for width, height in image.sizes)
+        return [side + size for side, size in zip(sides, sizes, strict=True)]
+    return [*sides, f"|B {MINUS} A| {TIMES}{image.amplification:g}"]
 
 
-def _outcome(row: ServedPredictions, label: str, names: Names, task: TaskFacts) -> RowOutcome:
-    """Word the predictions of one row: the most frequent change first, then what stayed."""
-    seeds: dict[tuple[str, str, str], list[int]] = {}
-    for seed, *said in zip(row.seeds, row.before, row.after, row.runtimes, strict=True):
-        seeds.setdefault((said[0], said[1], said[2]), []).append(seed)
-    ordered = sorted(seeds, key=lambda said: (said[0] == said[1], -len(seeds[said])))
-    worse, better, neither = task.turned
-    moved = f"neither {worse} nor {better}" if neither == "neither" else neither
-    turned = dict(zip(_KINDS, (worse, better, moved), strict=True))
+def _outcome(row: ServedPredictions, label: str, names: Names, task: TaskFacts) -> Outcome:
+    """Word the predictions of one row: each change once, as the list of images has it."""
     short = partial(shorten_middle, most=_MOST_ANSWER if row.turned else MOST_NAME)
-    # of one model there is nothing to tell apart
-    several = len(row.seeds) > 1
-    words = [
-        (f"still {short(was)}" if was == now else f"{short(was)} → {short(now)}")
-        + (f" in {runtime}" if runtime else "")
-        + (f", {_seeds(seeds[was, now, runtime])}" if several else "")
-        for was, now, runtime in ordered
-    ]
-    kinds = _kinds(row, label)
-    changed = [each for each in kinds if each]
-    kind = max(dict.fromkeys(changed), key=changed.count)
-    return RowOutcome(
-        place=row_place(row, names),
-        words="; ".join(words),
-        kind=kind,
-        kind_words=turned.get(kind, "changed"),
-        share=f"{len(changed)} of {count(len(kinds), 'seed')}" if several else "",
+    turned = _turned(row, label)
+    said = zip(row.before, row.after, row.runtimes, turned, strict=True)
+    changes = dict.fromkeys(
+        f"{short(was)} → {short(now)}" + (f" in {runtime}" if runtime else "")
+        for was, now, runtime, kind in said
+        if kind
     )
+    kinds = [each for each in turned if each]
+    kind = max(dict.fromkeys(kinds), key=kinds.count)
+    worse, better, neither = task.turned
+    if neither == "neither":
+        neither = f"neither {worse} nor {better}"
+    words = {"worse": worse, "better": better, "neither": neither, "changed": "changed"}
+    share = f"{len(kinds)} of {count(len(turned), 'seed')}" if len(turned) > 1 else ""
+    return Outcome(kind, words[kind], share, f"{row_place(row, names)}: {', '.join(changes)}")
 
 
-def _kinds(row: ServedPredictions, label: str) -> list[str]:
-    """Return how each seed's answer changed, as `RowOutcome.kind`; empty where it did not."""
+def _turned(row: ServedPredictions, label: str) -> Sequence[str]:
+    """Tell how each seed's answer changed, as `Outcome.kind`; empty where it did not."""
     if row.turned:
-        return [_TURNED[each] for each in row.turned]
-    return [_kind(was, now, label) for was, now in zip(row.before, row.after, strict=True)]
-
-
-def _kind(was: str, now: str, label: str) -> str:
-    if was == now:
-        return ""
-    if not label:
-        return "changed"
-    return "lost" if was == label else "gained" if now == label else "moved"
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    return f"seed{'s' * (len(seeds) > 1)} {listed([str(each) for each in sorted(seeds)])}"
+        return row.turned
+    return [
+        "" if was == now
+        else "changed" if not label
+        else "worse" if was == label
+        else "better" if now == label
+        else "neither"
+        for was, now in zip(row.before, row.after, strict=True)
+    ]  # fmt: skip

@@ -1,100 +1,50 @@
 """The data of the page's list and viewer: ``data/run.js``, a classic script.
 
-Read from the record and the files it names. Numbers are those of the files, packed; everything the
-list derives from them (flips, order, filters) is derived in the browser.
-
-Answers that are no classes are listed in their words. Two in the same words may differ, as one box
-for another, and two in other words may not, as masks below the task's limit: so the task says which
-changed, and the page does not compare words.
+Read from the record and the files it names. Numbers are those of the files, packed; order and
+filters of the list are made in the browser. An answer is a number in one list of words, whatever
+the task. Two answers in the same words may differ, as one box for another, and two in other words
+may not, as masks below the task's limit: so the task says which changed, and the page does not
+compare words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.compare.answers import Answers, aligned
-from alignkit.compare.class_answers import ClassAnswers
-from alignkit.compare.image_table import read_image_table
-from alignkit.compare.predictions import read_class_answers
+from alignkit.compare.answers import TURNS, Answers, aligned, turned
+from alignkit.compare.class_answers import ClassAnswers, class_name
+from alignkit.compare.image_table import LAST, ImageTable, read_image_table
+from alignkit.compare.metrics import NO_PREDICTION
 from alignkit.place import Place
-from alignkit.record import RunRecord, ShownImage, ShownStage
+from alignkit.record import ImageTableFacts, RunRecord, ShownImage, ShownPair
 from alignkit.record.diff_document import DiffRecord
 from alignkit.record.document import artifact_file
-from alignkit.record.picture_facts import pack, script
+from alignkit.record.picture_facts import COLOURS, pack, script
 from alignkit.report.drawn_view import drawn_data
-from alignkit.report.image_order import Both, ImageOrder
 from alignkit.report.shown_view import leading_entry
-from alignkit.task_facts import TaskFacts
+from alignkit.samples import choose
 from alignkit.tasks import stored_answers
 from alignkit.text import printable
 from alignkit.text.names import Names
+from alignkit.text.numbers import count, grouped
 from alignkit.text.part_commands import cell_command, image_command, pair_name
 from alignkit.text.task_words import capital
 
-CHANGE_KINDS = ("", "worse", "better", "neither", "changed")
-"""What a change is, by its number in `turned`; the last where the truth is not known."""
-
-
-def said_answers(order: ImageOrder, read: Mapping[str, Answers], task: TaskFacts) -> dict[str, Any]:
-    """Return the words of each image's truth and of each cell's answers, as numbers in one list."""
-    words: dict[str, int] = {}
-    truth: dict[str, str] = {}
-    said = {}
-    for key, each in read.items():
-        listed_at = [(place, name) for place, name in enumerate(each.ids) if name in order.places]
-        truth |= {name: each.truth_said(place) for place, name in listed_at if name not in truth}
-        names = tuple(name for _, name in listed_at)
-        said[key] = names, _coded(words, [each.said(place) for place, _ in listed_at])
-    true = _coded(words, list(truth.values())) if any(truth.values()) else None
-    # "no prediction" is a number of classes alone, and the last that a type has means no image
-    dtype = np.min_scalar_type(len(words) + 1)
-    missing = int(np.iinfo(dtype).max)
-
-    def packed(ids: Sequence[str], numbers: npt.NDArray[Any]) -> dict[str, str]:
-        return pack(order.spread(tuple(ids), numbers.astype(dtype), missing))
-
-    listed = "\n".join(printable(each).replace("\n", " ") for each in words)
-    return {
-        "labels": None if true is None else packed(tuple(truth), true),
-        "predictions": {key: packed(*each) for key, each in said.items()},
-        "words": pack(np.frombuffer(listed.encode(), np.uint8)),
-        "kinds": CHANGE_KINDS,
-        # a column without a head is left out
-        "heads": {
-            "label": "" if true is None else "Truth",
-            "before": capital(task.answer),
-            "seeds": "Change",
-            "margin": "",
-        },
-    }
-
-
-def _coded(words: dict[str, int], said: Sequence[str]) -> npt.NDArray[np.int64]:
-    return np.array([words.setdefault(each, len(words)) for each in said], np.int64)
-
-
-def packed_turns(order: ImageOrder, seeds: Sequence[Both]) -> list[dict[str, str]]:
-    """Return each seed's `turned` of all images, 0 for those that were not compared."""
-    found = []
-    for both in seeds:
-        turns = np.zeros(len(order.ids), np.uint8)
-        if not set(both[0].ids).isdisjoint(both[1].ids):
-            before, after = aligned(*both)
-            turns = order.spread(before.ids, turned(before, after), 0)
-        found.append(pack(turns))
-    return found
-
-
-def turned(before: Answers, after: Answers) -> npt.NDArray[np.uint8]:
-    """Tell, (n,), how each image's answer changed: a place in `CHANGE_KINDS`."""
-    gain = after.quality() - before.quality()
-    kinds = np.select([gain < 0, gain > 0, gain == 0], [1, 2, 3], 4)
-    return np.where(before.changed(after), kinds, 0).astype(np.uint8)
+# The list is filtered in the browser, which would have to load every name of a million.
+LISTED = 10_000
+"""Images that a page lists at most."""
+_CLASS_KINDS = ("", "lost", "gained", "moved", "changed")
+"""`TURNS` of classes, as the list filters by them."""
+Both: TypeAlias = tuple[Answers, Answers]
+"""Answers of the aligned cell and of another one of its row, with the same seed."""
 
 
 def viewer_script(record: RunRecord | DiffRecord, folder: Path) -> str:
@@ -114,6 +64,20 @@ def has_list(record: RunRecord) -> bool:
     return any(cell.predictions and not cell.aligned for cell in record.cells)
 
 
+def shown_script(made: Sequence[tuple[str, Sequence[ShownImage]]], names: Names) -> str:
+    """Return the script of a page that shows images without a list of all; empty without any.
+
+    ``made``: the commands of runs or diffs with the images that each kept; of a pair of paths that
+    several kept, the last command counts.
+    """
+    stored = _stored((each for _, images in made for each in images), names)
+    commands: dict[str, str] = {}
+    for command, images in made:
+        commands |= _commands(command, images)
+    content = {"stored": stored, "commands": commands}
+    return script("self.alignkitRun", _visible(content)) if stored else ""
+
+
 def _visible(content: Any) -> Any:
     """Write out what would turn the direction of text, as the templates do."""
     if isinstance(content, dict):
@@ -123,170 +87,105 @@ def _visible(content: Any) -> Any:
     return printable(content) if isinstance(content, str) else content
 
 
-def shown_script(made: Sequence[tuple[str, Sequence[ShownImage]]], names: Names) -> str:
-    """Return the script of a page that shows images without a list of all; empty without any.
-
-    ``made``: the commands of runs or diffs with the images that each kept; of a pair of paths that
-    several kept, the last command counts.
-    """
-    commands = {
-        (each.reference, each.candidate): command for command, images in made for each in images
-    }
-    shown = [each for _, images in made for each in images]
-    if not any(image.pixels for image in shown):
-        return ""
-    stored = _stored(shown, names)
-    content = {
-        **{name: [] for name in ("ids", "classes", "comparisons")},
-        **{name: {} for name in ("pixels", "predictions", "margins", "certainty", "seedOf")},
-        "labels": None,
-        "stored": stored,
-        "commands": {pair_name(*pair): image_command(commands[pair], *pair) for pair in commands},
-    }
-    return script("self.alignkitRun", _visible(content))
-
-
 def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
+    task, names = record.task, Names(record.paths)
     tables = {
         pair_name(each.reference, each.candidate): read_image_table(
             artifact_file(folder, each.table)
         )
         for each in record.images
     }
-    files = {
-        cell.key: artifact_file(folder, cell.predictions)
+    read = {
+        cell.key: stored_answers(record, artifact_file(folder, cell.predictions))
         for cell in record.cells
         if cell.predictions
     }
-    names = Names(record.paths)
-    stored = _stored(record.shown, names)
-    cells = _compared(record, files)
-    read: Mapping[str, Answers]
-    if record.task.class_scores:
-        read = classes = {key: read_class_answers(file) for key, file in files.items()}
-        order = ImageOrder.of(tables, read, record, [_pairs(read, each) for each in cells.values()])
-        own = _classes(order, classes, record)
-    else:
-        read = {key: stored_answers(record, file) for key, file in files.items()}
-        order = ImageOrder.of(tables, read, record, [_pairs(read, each) for each in cells.values()])
-        own = said_answers(order, read, record.task) | drawn_data(
-            record.shown, stored, names, folder
-        )
+    keys = _compared(record, read)
+    seeds = {place: [(read[was], read[now]) for was, now in both] for place, both in keys.items()}
+    order = ImageOrder.of(tables, read, [each.id for each in record.shown], [*seeds.values()])
+    changes = {place: order.changes(both) for place, both in seeds.items()}
+    commands = _commands(record.command, [*record.images, *record.shown_pairs, *record.shown])
+    said = said_answers(order, read)
+    scored = {key: each for key, each in read.items() if isinstance(each, ClassAnswers)}
+    own = {cell.key for cell in record.cells if cell.aligned}
     return {
         "ids": [*order.ids],
-        **({"choice": order.choice} if order.choice else {}),
-        "classes": [],
-        "labels": None,
+        "choice": order.choice,
+        **said,
+        "exact": task.class_scores,
+        "kinds": _CLASS_KINDS if task.class_scores else TURNS,
+        "colours": COLOURS,
         "pixels": {name: order.measures(table) for name, table in tables.items()},
-        **{name: {} for name in ("predictions", "margins", "certainty")},
-        "comparisons": _comparisons(record, names, read, order, cells),
+        "margins": {
+            key: pack(order.spread(each.ids, each.margins().astype(np.float32), np.nan))
+            for key, each in scored.items()
+            if key in own
+        },
+        "certainty": certainty(record, scored),
+        "comparisons": [
+            {
+                "entry": index,
+                "trained": names.short(entry.trained_with),
+                "title": names.title(entry),
+                "backend": entry.backend,
+                "precision": entry.precision,
+                "pair": _pair(entry.row.preprocesses[0], entry.evaluated_with, commands),
+                "same": entry.row.preprocesses[0] == entry.evaluated_with,
+                # a mix has several
+                "paths": list(dict.fromkeys([*entry.row.preprocesses, entry.evaluated_with])),
+                "command": cell_command(record.command, entry),
+                "seeds": keys[entry.place],
+                # of 255 levels, by which the list sorts
+                "shift": pack(np.ceil(255 * ranks(changes[entry.place][1])).astype(np.uint8)),
+                "turned": [pack(each) for each in changes[entry.place][0]],
+            }
+            for index, entry in enumerate(record.matrix)
+            if entry.place in keys
+        ],
         # the list begins with its comparison
         "leading": leading_entry(record.matrix, record.headline),
-        "seedOf": {each.key: str(each.seed) for each in record.cells if each.key in files},
-        "stored": stored,
-        "commands": _image_commands(record),  # the script appends the image's name
-    } | own
+        "seedOf": {each.key: str(each.seed) for each in record.cells if each.key in read},
+        "stored": _stored(record.shown, names, folder),
+        "commands": commands,
+        # a column without a head is left out
+        "heads": {} if task.class_scores else {
+            "label": "Truth" if said["labels"] else "",
+            "before": capital(task.answer),
+            "seeds": "Change",
+            "margin": "",
+        },
+    }  # fmt: skip
 
 
-def _classes(
-    order: ImageOrder, read: Mapping[str, ClassAnswers], record: RunRecord
-) -> dict[str, Any]:
-    labels = order.labels(read)
-    aligned = [cell.key for cell in record.cells if cell.aligned and cell.key in read]
-    return {
-        "classes": [*order.classes],
-        "labels": None if labels is None else pack(labels),
-        "predictions": {key: pack(order.predicted(each)) for key, each in read.items()},
-        "margins": {key: pack(order.margins(read[key])) for key in aligned},
-        "certainty": certainty(record, read),
-    }
+def _commands(
+    command: str, pairs: Iterable[ImageTableFacts | ShownPair | ShownImage]
+) -> dict[str, str]:
+    """Return pair of paths → the command for one image; the script appends the image's name."""
+    both = ((each.reference, each.candidate) for each in pairs)
+    return {pair_name(*pair): image_command(command, *pair) for pair in both}
 
 
-def _compared(record: RunRecord, read: Container[str]) -> dict[Place, list[list[str]]]:
+def _compared(record: RunRecord, read: Mapping[str, Answers]) -> dict[Place, list[list[str]]]:
     """Return place → keys of the aligned cell and of its own, seed by seed, where both are read."""
-    aligned = {(cell.row, cell.seed): cell for cell in record.cells if cell.aligned}
+    home = {(cell.row, cell.seed): cell for cell in record.cells if cell.aligned}
     cells: dict[Place, list[list[str]]] = {}
     for cell in record.cells:
-        reference = aligned.get((cell.row, cell.seed))
+        reference = home.get((cell.row, cell.seed))
         if not cell.aligned and cell.key in read and reference and reference.key in read:
             cells.setdefault(cell.place, []).append([reference.key, cell.key])
     return cells
 
 
-def _comparisons(
-    record: RunRecord,
-    names: Names,
-    read: Mapping[str, Answers],
-    order: ImageOrder,
-    cells: Mapping[Place, list[list[str]]],
-) -> list[dict[str, Any]]:
-    measured = set(_image_commands(record))
-    seeds = {place: _pairs(read, keys) for place, keys in cells.items()}
-    return [
-        {
-            "entry": index,
-            "trained": names.short(entry.trained_with),
-            "title": names.title(entry),
-            "backend": entry.backend,
-            "precision": entry.precision,
-            "pair": _pair(entry.row.preprocesses[0], entry.evaluated_with, measured),
-            "same": entry.row.preprocesses[0] == entry.evaluated_with,
-            # a mix has several
-            "paths": list(dict.fromkeys([*entry.row.preprocesses, entry.evaluated_with])),
-            "command": cell_command(record.command, entry),
-            "seeds": cells[entry.place],
-            "shift": pack(order.shifts(seeds[entry.place])),
-            **(
-                {}
-                if record.task.class_scores
-                else {"turned": packed_turns(order, seeds[entry.place])}
-            ),
-        }
-        for index, entry in enumerate(record.matrix)
-        if entry.place in cells
-    ]
-
-
-def _pairs(read: Mapping[str, Answers], keys: Sequence[Sequence[str]]) -> list[Both]:
-    return [(read[was], read[now]) for was, now in keys]
-
-
-def _pair(trained: str, evaluated: str, measured: set[str]) -> str:
+def _pair(trained: str, evaluated: str, measured: Mapping[str, str]) -> str:
     """Name the pair whose pixels were compared, whichever came first; empty if none was."""
     both = (pair_name(trained, evaluated), pair_name(evaluated, trained))
     return next((name for name in both if name in measured), "")
 
 
-def certainty(record: RunRecord, read: Mapping[str, ClassAnswers]) -> dict[str, Any]:
-    """Return each cell's probability and margin of its answers to the shown images, as shown.
-
-    In the order in which the images first occur among the stored ones; see ``rows.js``.
-    """
-    ids = dict.fromkeys(image.id for image in record.shown if image.pixels)
-    found = {}
-    for key, each in read.items():
-        places = {name: place for place, name in enumerate(each.ids)}
-        known = [place for place, name in enumerate(ids) if name in places]
-        at = [places[name] for name in ids if name in places]
-        shown = each.rows(np.array(at, np.int64))
-        chances, margins = np.full((2, len(ids)), np.nan, np.float32)
-        chances[known], margins[known] = shown.top_chances()[:, 0], shown.margins()
-        found[key] = {"chance": _in_parts(chances, 1000), "margin": _in_parts(margins, 100)}
-    return found
-
-
-def _in_parts(values: npt.NDArray[np.float32], parts: int) -> dict[str, str]:
-    """Pack values as whole numbers of 1/``parts``, 65535 for NaN: the page shows no more digits.
-
-    They take half of the bytes of ``float32``, which is kept where a number is too large for them.
-    """
-    known = np.isfinite(values)
-    if (values[known] * parts >= 65_534.5).any():
-        return pack(values)
-    return pack(np.where(known, np.rint(values * parts), 65_535).astype(np.uint16))
-
-
-def _stored(shown: Sequence[ShownImage], names: Names) -> list[dict[str, Any]]:
+def _stored(
+    shown: Iterable[ShownImage], names: Names, folder: Path | None = None
+) -> list[dict[str, Any]]:
+    """Describe each image whose pixels were kept; answers are drawn if ``folder`` is given."""
     return [
         {
             "pair": pair_name(image.reference, image.candidate),
@@ -297,9 +196,14 @@ def _stored(shown: Sequence[ShownImage], names: Names) -> list[dict[str, Any]]:
             "pictures": [each.path for each in image.pictures],
             "a": image.sizes[0],
             "b": image.sizes[1],
-            "stages": [_stage(each) for each in image.stages],
+            "stages": [
+                each.model_dump(mode="json", exclude={"pixels", "maps"}, exclude_defaults=True)
+                | ({"script": each.pixels.path} if each.pixels else {})
+                for each in image.stages
+            ],
             "max": image.max_abs,
             "mean": image.mean_abs,
+            **(drawn_data(image, names, folder) if folder else {}),
         }
         # an image that is shown for two reasons has one entry here
         for image in {(e.reference, e.candidate, e.id): e for e in shown}.values()
@@ -307,14 +211,182 @@ def _stored(shown: Sequence[ShownImage], names: Names) -> list[dict[str, Any]]:
     ]
 
 
-def _stage(stage: ShownStage) -> dict[str, Any]:
-    content = stage.model_dump(mode="json", exclude={"pixels", "maps"}, exclude_defaults=True)
-    return content | ({"script": stage.pixels.path} if stage.pixels else {})
+def said_answers(order: ImageOrder, read: Mapping[str, Answers]) -> dict[str, Any]:
+    """Return the words of each image's truth and of each cell's answers, as numbers in one list."""
+    words: dict[str, int] = {}
+    truth: dict[str, str] = {}
+    said = {}
+    for each in read.values():  # a filter may ask for a class that no image has
+        if isinstance(each, ClassAnswers):
+            _coded(words, each.outputs)
+    for key, each in read.items():
+        at = [place for place, name in enumerate(each.ids) if name in order.places]
+        ids = [each.ids[place] for place in at]
+        truth |= {
+            name: each.truth_said(place)
+            for place, name in zip(at, ids, strict=True)
+            if not truth.get(name)
+        }
+        said[key] = ids, _coded(words, _said(each, at))
+    true = _coded(words, truth.values()) if any(truth.values()) else None
+    # the last number that a type has means no image
+    dtype = np.min_scalar_type(len(words))
+    missing = int(np.iinfo(dtype).max)
+
+    def packed(ids: Sequence[str], numbers: npt.NDArray[Any]) -> dict[str, str]:
+        return pack(order.spread(ids, numbers.astype(dtype), missing))
+
+    listed = "\n".join(printable(each).replace("\n", " ") for each in words)
+    return {
+        "labels": None if true is None else packed([*truth], true),
+        "predictions": {key: packed(*each) for key, each in said.items()},
+        "words": pack(np.frombuffer(listed.encode(), np.uint8)),
+    }
 
 
-def _image_commands(record: RunRecord) -> dict[str, str]:
-    """Return pair of paths → the command for one image, up to the image's name."""
-    pairs = [(each.reference, each.candidate) for each in record.images]
-    pairs += [(each.reference, each.candidate) for each in record.shown_pairs]
-    pairs += [(each.reference, each.candidate) for each in record.shown]
-    return {pair_name(*pair): image_command(record.command, *pair) for pair in pairs}
+def _said(answers: Answers, at: Sequence[int]) -> list[str]:
+    if isinstance(answers, ClassAnswers):  # some hundred times faster than one by one
+        names = [*answers.outputs, class_name(answers.outputs, NO_PREDICTION)]
+        return [names[each] for each in answers.predicted[np.array(at, np.int64)]]
+    return [answers.said(place) for place in at]
+
+
+def _coded(words: dict[str, int], said: Iterable[str]) -> npt.NDArray[np.int64]:
+    return np.array([words.setdefault(each, len(words)) for each in said], np.int64)
+
+
+def certainty(
+    record: RunRecord, read: Mapping[str, ClassAnswers]
+) -> dict[str, list[list[float | None]]]:
+    """Return each cell's probability and margin of its answers to the shown images, as shown.
+
+    In the order in which the images first occur among the stored ones; see ``rows.js``.
+    """
+    ids = dict.fromkeys(image.id for image in record.shown if image.pixels)
+    found = {}
+    for key, each in read.items():
+        places = {name: place for place, name in enumerate(each.ids)}
+        shown = each.rows(np.array([places[name] for name in ids if name in places], np.int64))
+        pairs = {
+            name: [_rounded(chance, 3), _rounded(margin, 2)]
+            for name, chance, margin in zip(
+                shown.ids, shown.top_chances()[:, 0], shown.margins(), strict=True
+            )
+        }
+        found[key] = [pairs.get(name, [None, None]) for name in ids]
+    return found
+
+
+def _rounded(value: float, digits: int) -> float | None:
+    return round(float(value), digits) if np.isfinite(value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageOrder:
+    """One order of a run's images, in which the page's script reads every array."""
+
+    ids: tuple[str, ...]
+    places: dict[str, int]
+    choice: str = ""
+    """Description of the images that are listed; empty if all are."""
+
+    @classmethod
+    def of(
+        cls,
+        tables: Mapping[str, ImageTable],
+        read: Mapping[str, Answers],
+        shown: Sequence[str],
+        compared: Sequence[Sequence[Both]],
+    ) -> ImageOrder:
+        """Order images as they first occur in any file; ``compared``: each comparison's seeds.
+
+        Of more than `LISTED` images some are listed: those with pictures, the ones that moved
+        most among the changed ones of each comparison, those whose pixels differ most on each pair
+        of paths, and others by chance.
+        """
+        tabled, asked = (each.ids for each in tables.values()), (each.ids for each in read.values())
+        whole = cls.ordered(chain(*tabled, *asked, shown))
+        if len(whole.ids) <= LISTED:
+            return whole
+        zeros = np.zeros(len(whole.ids))
+        moved = [whole.changes(seeds)[1] for seeds in compared]
+        apart = [
+            whole.spread(each.ids, np.nan_to_num(each.mean_abs[LAST]), 0)
+            for each in tables.values()
+        ]
+        changed = reduce(np.maximum, map(ranks, moved), zeros)
+        pixels = reduce(np.maximum, map(ranks, apart), zeros)
+        # half of the list for what changed, a quarter for pixels; the rest is drawn by chance
+        chosen = {whole.places[name] for name in shown}
+        chosen |= {*_greatest(changed, LISTED // 2), *_greatest(pixels, LISTED // 4)}
+        others = [name for place, name in enumerate(whole.ids) if place not in chosen]
+        drawn = choose(others, max(0, LISTED - len(chosen)), seed=0)
+        listed = [n for place, n in enumerate(whole.ids) if place in chosen or n in drawn]
+        every = {whole.ids[place] for place in np.flatnonzero(changed)}
+        found = len(every.intersection(listed))
+        share = "all" if found == len(every) else f"{grouped(found)} of the"
+        return cls.ordered(
+            listed,
+            f"{grouped(len(listed))} of {count(len(whole.ids), 'image')} are listed: {share} "
+            f"{grouped(len(every))} that changed in a comparison, those whose pixels differ most, "
+            "and others by chance. The tables of this page count every image.",
+        )
+
+    @classmethod
+    def ordered(cls, names: Iterable[str], choice: str = "") -> ImageOrder:
+        """Order images as they first occur."""
+        ids = tuple(dict.fromkeys(names))
+        return cls(ids, {name: place for place, name in enumerate(ids)}, choice)
+
+    def spread(
+        self, ids: Sequence[str], values: npt.NDArray[Any], missing: float
+    ) -> npt.NDArray[Any]:
+        """Return values of some images as those of all listed ones, ``missing`` for the others."""
+        spread = np.full(len(self.ids), missing, values.dtype)
+        at = np.array([self.places.get(name, -1) for name in ids], np.int64)
+        spread[at[at >= 0]] = values[at >= 0]
+        return spread
+
+    def changes(
+        self, seeds: Sequence[Both]
+    ) -> tuple[list[npt.NDArray[np.uint8]], npt.NDArray[np.float64]]:
+        """Return how each image's answer changed, by seed, and how far it moved at most.
+
+        The first are places in `TURNS`; both are 0 where it did not change.
+        """
+        kinds = [np.zeros(len(self.ids), np.uint8) for _ in seeds]
+        moved = np.zeros(len(self.ids))
+        for seed, both in enumerate(seeds):
+            if set(both[0].ids).isdisjoint(both[1].ids):
+                continue
+            before, after = aligned(*both)
+            found = turned(before, after)
+            kinds[seed] = self.spread(before.ids, found, 0)
+            apart = np.where(found, np.nan_to_num(before.apart(after), nan=np.inf), 0)
+            moved = np.maximum(moved, self.spread(before.ids, apart, 0))
+        return kinds, moved
+
+    def measures(self, table: ImageTable) -> dict[str, Any]:
+        """Return SSIM of the last pixels; max and mean of every stage."""
+
+        def packed(values: npt.NDArray[Any]) -> dict[str, str]:
+            return pack(self.spread(table.ids, values, np.nan))
+
+        stages = [
+            {"stage": stage, "max": packed(values), "mean": packed(table.mean_abs[stage])}
+            for stage, values in table.max_abs.items()
+        ]
+        return {"last": LAST, "ssim": packed(table.ssim), "stages": stages}
+
+
+def ranks(moved: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Rank images by how far they moved: 0 for one that did not, 1 for the greatest."""
+    levels = np.unique(moved[moved > 0])
+    return np.searchsorted(levels, moved, side="right") / max(len(levels), 1)
+
+
+def _greatest(values: npt.NDArray[Any], most: int) -> list[int]:
+    """Return the places of the greatest values above 0, in order where they are equal."""
+    order = np.argsort(-values, kind="stable")
+    places: list[int] = order[: min(most, np.count_nonzero(values))].tolist()
+    return places

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from alignkit.compare.answers import Answers, aligned
+from alignkit.compare.answers import TURNS, Answers, aligned, turned
 from alignkit.findings.matrix import predictions_of
 from alignkit.record import Drawn, DrawnPair, ServedPredictions
 from alignkit.record.picture_facts import write_pair, write_truth
@@ -19,10 +20,8 @@ from alignkit.task_facts import TaskFacts
 if TYPE_CHECKING:
     from alignkit.predict.predict_cells import Predicted
 
-Turned: TypeAlias = Literal["", "worse", "better", "neither", "changed"]
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Served:
     """Predictions of one model, served as it was trained and along the other path of a pair."""
 
@@ -39,6 +38,21 @@ class Served:
     before: Answers
     after: Answers
     """Of the same images, in the same order."""
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Index of each image."""
+        return {name: place for place, name in enumerate(self.before.ids)}
+
+    # of all images at once: the quality of an embedding is that of a search among them
+    @cached_property
+    def turned(self) -> npt.NDArray[np.uint8]:
+        """How each image's answer changed, (n,); see `alignkit.compare.answers.turned`."""
+        return turned(self.before, self.after)
+
+    def changed(self, image: str) -> bool:
+        """Tell whether the answer to an image changed."""
+        return bool(self.turned[self.places[image]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +116,10 @@ def ranked_changes(served: Sequence[Served]) -> tuple[PredictionChange, ...]:
         changes, losses = np.zeros(len(ids), bool), np.zeros(len(ids), bool)
         for each in (each for each in served if each.model == model):
             at = np.array([places[name] for name in each.before.ids], np.int64)
-            changed = each.before.changed(each.after)
+            changed = each.turned > 0
             changes[at] |= changed
-            # without labels no quality is less than another: all are NaN
-            losses[at] |= changed & (each.after.quality() < each.before.quality())
-            which = np.flatnonzero(changed)
-            moved = each.before.apart(each.after)[which]
+            losses[at] |= each.turned == TURNS.index("worse")
+            moved = each.before.apart(each.after)[changed]
             moved = np.nan_to_num(moved, nan=np.inf)
             shift[at[changed]] = np.maximum(shift[at[changed]], moved)
         models += changes
@@ -118,35 +130,6 @@ def ranked_changes(served: Sequence[Served]) -> tuple[PredictionChange, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """One model's two answers to an image."""
-
-    served: Served
-    place: int
-    """Index of the image."""
-    changed: bool
-    gain: float
-    """Of quality; NaN if it is unknown."""
-
-    @property
-    def turned(self) -> Turned:
-        """How the answer changed."""
-        if not self.changed:
-            return ""
-        if math.isnan(self.gain):
-            return "changed"
-        return "better" if self.gain > 0 else "worse" if self.gain < 0 else "neither"
-
-    def drawn(self, folder: Path) -> tuple[DrawnPair, Drawn | None] | None:
-        """Write what a page draws of both answers, and the truth; ``None`` for nothing."""
-        before, after = self.served.before, self.served.after
-        values = before.drawn(self.place, after), after.drawn(self.place, before)
-        if not values[0] and not values[1]:
-            return None
-        return write_pair(folder, self.served.seed, *values), write_truth(folder, values[0])
-
-
 class ServedImages:
     """The predictions of `served_between`, by image."""
 
@@ -155,17 +138,12 @@ class ServedImages:
         self._models: dict[str, list[Served]] = {}
         for each in served:
             self._models.setdefault(each.model, []).append(each)
-        self._places = {
-            id(each): {name: place for place, name in enumerate(each.before.ids)} for each in served
-        }
-        self._changed = {id(each): each.before.changed(each.after) for each in served}
-        # of all images at once: the quality of an embedding is that of a search among them
-        self._gain = {id(each): each.after.quality() - each.before.quality() for each in served}
 
     @property
     def ids(self) -> tuple[str, ...]:
         """Every image that a model predicted on both paths."""
-        return tuple(dict.fromkeys(name for each in self._places.values() for name in each))
+        served = (each for runtimes in self._models.values() for each in runtimes)
+        return tuple(dict.fromkeys(name for each in served for name in each.before.ids))
 
     def of(self, image: str, folder: Path) -> tuple[tuple[ServedPredictions, ...], Drawn | None]:
         """Return the predictions of each row whose models predicted the image on both paths.
@@ -174,40 +152,35 @@ class ServedImages:
         alone, in the first of these. Also return the truth, as it is drawn; drawings are written
         below ``folder``.
         """
-        rows: dict[tuple[str, str], list[_Said]] = {}
+        rows: dict[tuple[str, str], list[Served]] = {}
         for runtimes in self._models.values():
-            said = [
-                _Said(
-                    each,
-                    place,
-                    bool(self._changed[id(each)][place]),
-                    float(self._gain[id(each)][place]),
-                )
-                for each in runtimes
-                if (place := self._places[id(each)].get(image)) is not None
-            ]
-            if said:
-                one = min(said, key=lambda each: (not each.changed, not each.served.own_runtime))
-                row = one.served.trained_with, one.served.evaluated_with
-                rows.setdefault(row, []).append(one)
+            if known := [each for each in runtimes if image in each.places]:
+                one = min(known, key=lambda each: (not each.changed(image), not each.own_runtime))
+                rows.setdefault((one.trained_with, one.evaluated_with), []).append(one)
         found, truth = [], None
-        for said in rows.values():
+        for row in rows.values():
             # the first seed that changed, else the first
-            drawn = min(said, key=lambda each: not each.changed).drawn(folder)
-            truth = truth or (drawn and drawn[1])
-            found.append(self._predictions(said, drawn and drawn[0]))
+            shown = min(row, key=lambda each: not each.changed(image))
+            place = shown.places[image]
+            values = shown.before.drawn(place, shown.after), shown.after.drawn(place, shown.before)
+            drawn = write_pair(folder, shown.seed, *values) if any(values) else None
+            if drawn and truth is None:
+                truth = write_truth(folder, values[0])
+            found.append(self._predictions(row, image, drawn))
         return tuple(found), truth
 
-    def _predictions(self, said: Sequence[_Said], drawn: DrawnPair | None) -> ServedPredictions:
-        first = said[0].served
+    def _predictions(
+        self, row: Sequence[Served], image: str, drawn: DrawnPair | None
+    ) -> ServedPredictions:
+        at = [(each, each.places[image]) for each in row]
         return ServedPredictions(
-            trained_with=first.trained_with,
-            evaluated_with=first.evaluated_with,
-            seeds=tuple(each.served.seed for each in said),
-            before=tuple(each.served.before.said(each.place) for each in said),
-            after=tuple(each.served.after.said(each.place) for each in said),
-            runtimes=tuple("" if e.served.own_runtime else e.served.runtime for e in said),
+            trained_with=row[0].trained_with,
+            evaluated_with=row[0].evaluated_with,
+            seeds=tuple(each.seed for each in row),
+            before=tuple(each.before.said(place) for each, place in at),
+            after=tuple(each.after.said(place) for each, place in at),
+            runtimes=tuple("" if each.own_runtime else each.runtime for each in row),
             # classes say themselves what changed
-            turned=() if self._task.class_scores else tuple(each.turned for each in said),
+            turned=() if self._task.class_scores else tuple(TURNS[e.turned[p]] for e, p in at),
             drawn=drawn,
         )

@@ -38,7 +38,7 @@ def runs(monkeypatch, tmp_path, record) -> dict:
 
     monkeypatch.setattr("alignkit.gate.run_or_check", run_or_check)
     monkeypatch.setattr(
-        "alignkit.report.kept_report.kept_report",
+        "alignkit.report.write_report.kept_report",
         lambda folder, form: WrittenReport(folder / "index.html", bytes=0, left_out=0),
     )
     outcomes["done"] = done

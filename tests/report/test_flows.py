@@ -27,7 +27,7 @@ def test_flows_are_images_now_called_another_class_summed_over_seeds(tmp_path):
         moved = (was.predicted != now.predicted) & (now.predicted != now.labels)
         for at in np.flatnonzero(moved):
             counted[now.classes[now.labels[at]], now.classes[now.predicted[at]]] += 1
-    found = flows(record, tmp_path, [index])[index]
+    found = flows(record, tmp_path, index)
     assert len(found) == min(MOST_FLOWS, len(counted)) > 0
     numbers = [int(each.text.split()[0]) for each in found]
     assert numbers == [number for _, number in counted.most_common(MOST_FLOWS)]
@@ -53,7 +53,7 @@ def test_flows_include_images_called_a_class_that_the_data_has_not(tmp_path):
         for number, each in enumerate(record.cells)
     )  # fmt: skip
     index = next(i for i, each in enumerate(record.matrix) if not each.aligned)
-    found = flows(record.model_copy(update={"cells": cells}), tmp_path, [index])[index]
+    found = flows(record.model_copy(update={"cells": cells}), tmp_path, index)
     assert {each.text for each in found} == {
         f"20 of class {name} are now called emu" for name in CLASSES
     }

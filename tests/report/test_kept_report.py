@@ -7,9 +7,8 @@ import pytest
 
 from alignkit import version
 from alignkit.record.document import read_record, write_record
-from alignkit.report import kept_report as module
-from alignkit.report.kept_report import kept_report
-from alignkit.report.write_report import ReportOptions
+from alignkit.report import write_report as module
+from alignkit.report.write_report import ReportOptions, kept_report
 from tests.report.run_folder import write_run
 
 WHOLE = ReportOptions()

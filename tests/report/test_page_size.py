@@ -2,7 +2,7 @@
 
 import pytest
 
-from alignkit.report import distribution_view, image_order, render
+from alignkit.report import distribution_view, render, viewer_data
 from tests.report.run_folder import write_long_run
 from tests.report.said_run import with_labels
 
@@ -21,7 +21,7 @@ def sizes(folder, images, task):
 
 @pytest.mark.parametrize("task", ["classes", "labels"])
 def test_no_file_of_a_page_grows_with_the_images_beyond_those_it_lists(tmp_path, monkeypatch, task):
-    monkeypatch.setattr(image_order, "LISTED", 100)
+    monkeypatch.setattr(viewer_data, "LISTED", 100)
     monkeypatch.setattr(distribution_view, "MOST", 50)
     few, many = sizes(tmp_path / "few", 400, task), sizes(tmp_path / "many", 4000, task)
     assert {"index.html", "data/run.js"} <= few.keys() == many.keys()

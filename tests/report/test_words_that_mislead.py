@@ -6,7 +6,8 @@ import pytest
 
 from alignkit.record import Estimate
 from alignkit.report.cause_view import cause_parts
-from alignkit.report.flipped_view import flipped_sections
+from alignkit.report.flipped_view import kinds_section
+from alignkit.report.page import Heading
 from alignkit.report.page_view import key_figures
 from alignkit.report.stage_view import stage_sections
 from alignkit.report.timed_page import loader_table
@@ -137,5 +138,6 @@ def test_shares_and_kinds_name_the_models_that_they_are_of(rows, path, said):
     if path == "opencv":
         (heading, *_) = cause_parts(record, names)
         assert heading.words[-1].endswith(f"fp16{said}")
-        (section, *_) = flipped_sections(record, names)
-        assert section.runtime.endswith(f"fp32{said}")
+        parts = kinds_section(record, names, []).parts
+        (title, *_) = [each for each in parts if isinstance(each, Heading)]
+        assert title.words[-1].endswith(f"fp32{said}")

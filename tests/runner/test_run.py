@@ -27,8 +27,7 @@ from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.progress import NoProgress, PlainProgress
 from alignkit.record import RunRecord
 from alignkit.record.document import read_record
-from alignkit.report.kept_report import kept_report
-from alignkit.report.write_report import ReportOptions
+from alignkit.report.write_report import ReportOptions, kept_report
 from alignkit.runner import carry_out, finished_record, forget, run_experiment
 from alignkit.runner.advise import advise, advised_plan
 from alignkit.runner.comparison_stage import compare_paths

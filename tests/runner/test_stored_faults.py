@@ -21,8 +21,7 @@ from alignkit.experiment import load_experiment
 from alignkit.gate import run_or_check
 from alignkit.progress import NoProgress
 from alignkit.record import RunRecord
-from alignkit.report.kept_report import kept_report
-from alignkit.report.write_report import ReportOptions
+from alignkit.report.write_report import ReportOptions, kept_report
 from alignkit.workspace import Context, Workspace
 from tests.photos import encoded, photo
 from tests.runner.test_run import differences, settled

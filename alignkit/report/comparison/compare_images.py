@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from alignkit.errors import RecordError
@@ -17,11 +19,10 @@ from alignkit.record.study_documents import (
 )
 from alignkit.report.comparison.compare_tables import CHANGES, ORDER, leading, pair_words
 from alignkit.report.page import Details, Graphic, PagePart, Paragraph, Section
-from alignkit.report.shown_view import ImageCard, RowOutcome, image_card
+from alignkit.report.shown_view import Card, Outcome, image_card
 from alignkit.report.table import RowCells, Table, numbers
 from alignkit.text.names import Names
-from alignkit.text.numbers import count, grouped, significant
-from alignkit.text.part_commands import pair_name
+from alignkit.text.numbers import count, significant
 
 _IMAGES = 20
 """Images a cell shows; ``comparison.json`` has all."""
@@ -42,9 +43,9 @@ class Pictures:
 
     def __init__(self, runs: Sequence[tuple[Path, RunRecord]], folder: Path) -> None:
         self._folder = folder
+        self._runs = [path for path, _ in runs]
         self.shown: list[list[ShownImage]] = [[] for _ in runs]
         """Of each run, its images that were copied."""
-        self._runs = [path for path, _ in runs]
         self._kept = {
             (each.id, frozenset((each.reference, each.candidate))): (index, each)
             # the later run's pictures replace the earlier's
@@ -53,9 +54,10 @@ class Pictures:
         }
         self._copied: dict[str, str] = {}
 
-    def of(self, image: str, *paths: str) -> ShownImage | None:
-        """Copy an image's files; ``None`` if no run kept any of these two paths."""
-        found = self._kept.get((image, frozenset(paths)))
+    def card(self, entry: EntryChange, image: ImageChange, names: Names) -> Card | None:
+        """Copy an image's files and say what changed; ``None`` if no run kept its two paths."""
+        paths = frozenset((*entry.place.row.preprocesses, entry.evaluated_with))
+        found = self._kept.get((image.id, paths))
         if found is None:
             return None
         index, shown = found
@@ -67,7 +69,11 @@ class Pictures:
             write_inside(self._folder, each.path, shown_bytes(run, each))
         if shown not in self.shown[index]:
             self.shown[index].append(shown)
-        return shown
+        card = image_card(shown, "", names)
+        said = f"earlier {image.before}, later {image.after}"
+        facts = [*card.facts, *["pixels of the earlier run"] * (not index)]
+        outcome = Outcome("", _WORDS[image.change], "", said)
+        return replace(card, outcomes=[outcome], facts=facts)
 
 
 def images_section(made: RunComparison, names: Names, pictures: Pictures) -> Section | None:
@@ -94,16 +100,8 @@ def images_section(made: RunComparison, names: Names, pictures: Pictures) -> Sec
 
 def _images(each: EntryChange, names: Names, pictures: Pictures) -> Details:
     title = names.title(each)
-    tally = [
-        f"{grouped(number)} {'flips' if number == 1 else 'flip'} {word}"
-        for kind, word in (
-            ("new", "now"),
-            ("fixed", "no more"),
-            ("other class", "to another class"),
-        )
-        if (number := sum(image.change == kind for image in each.images))
-    ]
-    words = ", ".join(tally)
+    tally = Counter[str](image.change for image in each.images)
+    words = ", ".join(f"{word}: {tally[kind]}" for kind, word in _WORDS.items() if tally[kind])
     words += f"; the first {_IMAGES} are listed" if len(each.images) > _IMAGES else ""
     rows = [
         (image.id, image.label, _WORDS[image.change], image.before, image.after, str(image.seeds))
@@ -111,32 +109,11 @@ def _images(each: EntryChange, names: Names, pictures: Pictures) -> Details:
     ]
     columns = ("Image", "Label", "Change", "Earlier run", "Later run", *numbers("Seeds"))
     table = Table.of(f"Images of {title}", columns, rows)
-    cards = tuple(_cards(each, names, pictures))
-    drawn = [Graphic("pair_cards", cards)] if cards else []
+    # only as many as are shown are copied
+    found = (pictures.card(each, image, names) for image in each.images)
+    cards = [*islice((card for card in found if card), _PICTURES)]
+    drawn = [Graphic("cards", cards)] if cards else []
     return Details(f"{title}: {words}", [*drawn, table])
-
-
-def _cards(entry: EntryChange, names: Names, pictures: Pictures) -> Iterator[tuple[str, ImageCard]]:
-    found = 0
-    for image in entry.images:
-        if found == _PICTURES:
-            return
-        shown = pictures.of(image.id, *entry.place.row.preprocesses, entry.evaluated_with)
-        if shown is not None:
-            found += 1
-            earlier = shown in pictures.shown[0]
-            yield (
-                pair_name(shown.reference, shown.candidate),
-                _card(image, shown, names, earlier=earlier),
-            )
-
-
-def _card(image: ImageChange, shown: ShownImage, names: Names, *, earlier: bool) -> ImageCard:
-    words = f"earlier {image.before}, later {image.after}"
-    change = RowOutcome(place="", words=words, kind="", kind_words=_WORDS[image.change], share="")
-    card = image_card(shown, "", names)
-    facts = f"{card.facts} · pixels of the earlier run" if earlier else card.facts
-    return replace(card, outcomes=(change,), facts=facts)
 
 
 def _pixel_images(each: PixelChange, names: Names) -> Details:

@@ -31,7 +31,7 @@ function useLoaded(load, first, of) {
 
 export function Facts({ run, view, pair, row, stored, blocks, block, act }) {
   const stages = useLoaded(() => ladder(run, view.pair, view.id), [], [view.pair, view.id]);
-  const seeds = useLoaded(async () => (row ? chances(run, row) : []), [], [row]);
+  const seeds = row ? chances(run, row) : [];
   const found = pair && !pair.uneven && cached(pair, `statistics ${view.ch}`, () => statistics(delta(pair, view.ch), pair.width * pair.height));
   return html`<aside aria-label="Numbers">
     ${found && html`<dl>
@@ -67,7 +67,7 @@ const gap = (value) => (value === null ? "–" : plain(value, 2));
 
 function Predictions({ seeds }) {
   // kept in thousandths, so that 1 is almost 1
-  const answer = (name, { chance, margin }) => html`<td><b title=${name}>${middle(name, 30)}</b>${chance != null && ` ${percent(Math.min(chance, 0.9999))}`}${margin !== undefined && html`<br/>margin ${gap(margin)}`}</td>`;
+  const answer = (name, [chance, margin] = []) => html`<td><b title=${name}>${middle(name, 30)}</b>${chance != null && ` ${percent(Math.min(chance, 0.9999))}`}${margin !== undefined && html`<br/>margin ${gap(margin)}`}</td>`;
   return html`<table class="chances"><thead><tr><th scope="col">Seed</th><th scope="col">Baseline</th><th scope="col">Here</th></tr></thead>
     <tbody>${seeds.map((each) => html`<tr class=${each.changed ? "changed" : ""}><th scope="row">${each.seed}</th>
       ${answer(each.was, each.before)}${answer(each.is, each.after)}</tr>`)}</tbody></table>`;

@@ -68,7 +68,7 @@ function Table({ run, only, rows, images, view, set, open }) {
   const [top, setTop] = useState(0);
   const [every, setEvery] = useState(null); // rows of all comparisons, once an image is unfolded
   const [unfolded, setUnfolded] = useState(() => new Set());
-  const columns = COLUMNS.map(([key, name]) => [key, run.heads?.[key] ?? name]).filter(([key, name]) => name && (key !== "title" || !only));
+  const columns = COLUMNS.map(([key, name]) => [key, run.heads[key] ?? name]).filter(([key, name]) => name && (key !== "title" || !only));
   useEffect(() => {
     box.current.scrollTop = 0;
     setTop(0);

@@ -91,9 +91,6 @@ function addLinks(run) {
     card.querySelector(".facts").append(" · ", link);
     card.querySelector(".stage").addEventListener("click", () => void (location.hash = target));
   }
-  for (const link of document.querySelectorAll(".to-list")) {
-    link.hash = write({ ...DEFAULTS, page: "images", cell: link.dataset.entry, q: "flip:yes" });
-  }
 }
 
 // A cell leads to the images that flipped in it. Without predictions it keeps its link to the table of numbers.

@@ -14,9 +14,9 @@ const COMPARE = {
 const NUMBERS = ["max", "mean", "ssim", "margin", "seeds"];
 // what a row has, and what it may have in this run
 const TEXTS = {
-  class: [(row) => [row.label], (run) => run.classes],
-  predicted: [(row) => row.after, (run) => [...run.classes, "no prediction"]],
-  was: [(row) => row.before, (run) => [...run.classes, "no prediction"]],
+  class: [(row) => [row.label], (run) => run.words],
+  predicted: [(row) => row.after, (run) => [...run.words, "no prediction"]],
+  was: [(row) => row.before, (run) => [...run.words, "no prediction"]],
   path: [(row) => row.comparison.paths, (run) => run.comparisons.flatMap(({ paths }) => paths)],
   backend: [(row) => [row.comparison.backend], (run) => run.comparisons.map(({ backend }) => backend)],
   precision: [(row) => [row.comparison.precision], (run) => run.comparisons.map(({ precision }) => precision)],
@@ -55,8 +55,8 @@ function term(key, sign, value, run) {
   if (TEXTS[key] && sign === ":") {
     const [of, all] = TEXTS[key];
     const known = all(run);
-    // of answers in words, a part is enough
-    const fits = run.words && SAID.has(key) ? (each) => each.includes(value) : (each) => each === value;
+    // of answers that are no classes, a part is enough
+    const fits = !run.exact && SAID.has(key) ? (each) => each.includes(value) : (each) => each === value;
     if (!known.some(fits)) throw new Error(`no ${key} ${value || "without a name"}${meant(said, known, `${key}:`)}`);
     return (row) => of(row).some(fits);
   }

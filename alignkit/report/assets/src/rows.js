@@ -2,18 +2,17 @@
 
 import { unpack } from "./unpack.js";
 
-// Where an image was not asked about; the value below it where the answer was no class.
+// Where an image was not asked about.
 const MISSING = { uint8: 255, uint16: 65535, uint32: 4294967295 };
-const KINDS = ["", "lost", "gained", "moved", "changed"]; // the last of images without labels
+const NO_LIST = { ids: [], comparisons: [], pixels: {}, kinds: [], heads: {} };
 
 // Everything that is read once.
 export async function open(run) {
   const labels = run.labels ? await unpack(run.labels) : null;
-  // answers that are no classes: their words, which the task has compared
-  const classes = run.words ? new TextDecoder().decode(await unpack(run.words)).split("\n") : run.classes;
+  const words = run.words ? new TextDecoder().decode(await unpack(run.words)).split("\n") : [];
   const stored = new Map(run.stored.map((each) => [pictureOf(each.pair, each.id), each]));
   const shown = new Map([...new Set(run.stored.map((each) => each.id))].map((id, place) => [id, place]));
-  return { kinds: KINDS, ...run, classes, labels, storedBy: stored, shown, cache: new Map() };
+  return { ...NO_LIST, ...run, words, labels, storedBy: stored, shown, cache: new Map() };
 }
 
 export const pictureOf = (pair, id) => `${pair}/${id}`;
@@ -37,32 +36,24 @@ async function columnsOf(run, comparison) {
   ]);
   const seeds = await Promise.all(
     comparison.seeds.map(async ([before, after], seed) => ({
-      turned: comparison.turned && (await unpack(comparison.turned[seed])),
+      turned: await unpack(comparison.turned[seed]),
       before: await unpacked(run, before, run.predictions[before]),
       after: await unpacked(run, after, run.predictions[after]),
       margin: await unpacked(run, `margin ${before}`, run.margins[before]),
       missing: MISSING[run.predictions[before].dtype],
     })),
   );
-  return { comparison, max, mean, ssim, shift, seeds, ...flipsOf(run, seeds) };
+  return { comparison, max, mean, ssim, shift, seeds, ...flipsOf(run.ids.length, seeds) };
 }
 
-const answer = (run, code, missing) => (code === missing - 1 ? "no prediction" : run.classes[code]);
 const predictedBoth = ({ before, after, missing }, index) => before[index] !== missing && after[index] !== missing;
 
-// How a seed's answer to an image changed: a place among the kinds, 0 where it did not.
-function turn(run, { turned, before, after }, index) {
-  if (turned) return turned[index];
-  const [was, is, label] = [before[index], after[index], run.labels?.[index]];
-  return was === is ? 0 : !run.labels ? 4 : was === label ? 1 : is === label ? 2 : 3;
-}
-
 // Of every image: the kind of flip most seeds show, the seeds that flip and that lose, the least margin of any.
-function flipsOf(run, seeds) {
-  const flip = new Uint8Array(run.ids.length);
-  const flips = new Uint16Array(run.ids.length);
-  const losses = new Uint16Array(run.ids.length);
-  const margin = new Float32Array(run.ids.length).fill(NaN);
+function flipsOf(images, seeds) {
+  const flip = new Uint8Array(images);
+  const flips = new Uint16Array(images);
+  const losses = new Uint16Array(images);
+  const margin = new Float32Array(images).fill(NaN);
   const number = [0, 0, 0, 0, 0];
   for (let index = 0; index < flip.length; index++) {
     number.fill(0);
@@ -70,7 +61,7 @@ function flipsOf(run, seeds) {
       if (!predictedBoth(seed, index)) continue;
       const gap = finite(seed.margin, index);
       if (gap !== null && !(margin[index] <= gap)) margin[index] = gap;
-      number[turn(run, seed, index)] += 1;
+      number[seed.turned[index]] += 1; // a place among the kinds
     }
     flips[index] = number[1] + number[2] + number[3] + number[4];
     losses[index] = number[1];
@@ -87,14 +78,14 @@ class Row {
   }
 
   get id() { return this.run.ids[this.index]; }
-  get label() { return this.run.labels ? this.run.classes[this.run.labels[this.index]] : ""; }
+  get label() { return this.run.labels ? this.run.words[this.run.labels[this.index]] : ""; }
   get max() { return finite(this.columns.max, this.index) ?? this.kept?.max ?? null; }
   get mean() { return finite(this.columns.mean, this.index) ?? this.kept?.mean ?? null; }
   get ssim() { return finite(this.columns.ssim, this.index); }
   get margin() { return finite(this.columns.margin, this.index); }
   get flip() { return this.run.kinds[this.columns.flip[this.index]]; }
   get seeds() { return this.columns.flips[this.index]; }
-  get turns() { return this.known.map((seed) => turn(this.run, seed, this.index)); }
+  get turns() { return this.known.map(({ turned }) => turned[this.index]); }
   get known() { return this.columns.seeds.filter((seed) => predictedBoth(seed, this.index)); }
   get before() { return this.predicted("before"); }
   get after() { return this.predicted("after"); }
@@ -107,7 +98,7 @@ class Row {
   get rank() { return (this.seeds * 65536 + this.columns.losses[this.index]) * 256 + (this.columns.shift?.[this.index] ?? 0); }
 
   predicted(side) {
-    return this.known.map((seed) => answer(this.run, seed[side][this.index], seed.missing));
+    return this.known.map((seed) => this.run.words[seed[side][this.index]]);
   }
 }
 
@@ -180,22 +171,15 @@ export async function ladder(run, pair, id) {
 // Per seed: the predictions of one image before and after, each with its probability and margin.
 export function chances(run, row) {
   const place = run.shown.get(row.id);
-  const part = async (key, name, parts) => {
-    const values = await unpacked(run, `certainty ${name} ${key}`, run.certainty[key]?.[name]);
-    if (!(values instanceof Uint16Array)) return finite(values, place);
-    return place === undefined || values[place] === MISSING.uint16 ? null : values[place] / parts;
-  };
-  const sure = async (key) => !run.words && ({ chance: await part(key, "chance", 1000), margin: await part(key, "margin", 100) });
+  const sure = (key) => run.certainty[key] && (run.certainty[key][place] ?? [null, null]);
   const seeds = row.comparison.seeds.map((keys, k) => [keys, row.columns.seeds[k]]);
   const known = seeds.filter(([, each]) => predictedBoth(each, row.index));
-  return Promise.all(
-    known.map(async ([[before, after], each]) => ({
-      seed: run.seedOf[before],
-      changed: turn(run, each, row.index),
-      was: answer(run, each.before[row.index], each.missing),
-      is: answer(run, each.after[row.index], each.missing),
-      before: await sure(before),
-      after: await sure(after),
-    })),
-  );
+  return known.map(([[before, after], each]) => ({
+    seed: run.seedOf[before],
+    changed: each.turned[row.index],
+    was: run.words[each.before[row.index]],
+    is: run.words[each.after[row.index]],
+    before: sure(before),
+    after: sure(after),
+  }));
 }
