@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from alignkit.annotations import IGNORED
 from alignkit.record import (
@@ -23,7 +23,8 @@ from alignkit.record import (
 )
 from alignkit.record.document import shown_bytes
 from alignkit.record.picture_facts import COLOURS, is_background, pack
-from alignkit.report.marks import element
+from alignkit.report.marks import number
+from alignkit.text import printable
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, plain
 
@@ -139,20 +140,35 @@ def _boxes(image: ShownImage, pair: DrawnPair) -> Iterator[tuple[DrawnSide, Draw
             yield side, box, _label(box) if shown else ""
 
 
+def _element(tag: str, *inside: str, **attributes: str | float) -> Markup:
+    """Write an element: all that is no markup is escaped, and what is not seen is written out."""
+    given = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{_said(value)}"'
+        for name, value in attributes.items()
+        if value != ""
+    )
+    body = "".join(each if isinstance(each, Markup) else _said(each) for each in inside)
+    return Markup(f"<{tag}{given}>{body}</{tag}>")  # noqa: S704 - each part is escaped above
+
+
+def _said(value: str | float) -> str:
+    return str(escape(printable(value if isinstance(value, str) else number(value))))
+
+
 def _overlay(
     image: ShownImage, pair: DrawnPair, place: PictureMap, size: tuple[int, int]
 ) -> Markup:
     """Draw masks and boxes in pixels of a picture; the page's switches show or hide them."""
     transform = f"matrix({' '.join(f'{part:.6g}' for part in _parts(place))})"
     masks = (
-        element(
+        _element(
             "image", class_=f"of-{side}", href=mask.path, width=place.width, height=place.height,
             preserveAspectRatio="none", transform=transform,
         )
         for side, mask, _ in _masks(image, pair)
     )  # fmt: skip
     boxes = (_box(*each, place, size) for each in _boxes(image, pair))
-    return element(
+    return _element(
         "svg", *masks, *boxes, class_="drawn", viewBox=f"0 0 {size[0]} {size[1]}",
         font_size=_font(size), role="img", aria_label="Answers drawn on the picture",
     )  # fmt: skip
@@ -169,13 +185,13 @@ def _box(
     x, y, end = min(xs), min(ys), max(xs)
     sides = {"x": x, "y": y, "width": end - x, "height": max(ys) - y}
     # in hundredths: a picture may be a few pixels large
-    parts = [element("rect", **{name: f"{round(value, 2):g}" for name, value in sides.items()})]
+    parts = [_element("rect", **{name: f"{round(value, 2):g}" for name, value in sides.items()})]
     if text:
         late, font = x > 0.6 * size[0], _font(size)
         above = max(y - font / 4, 0.9 * font)
         anchor = {"text_anchor": "end"} if late else {}
-        parts.append(element("text", text, x=end if late else x, y=above, **anchor))
-    return element("g", *parts, class_=f"of-{side} {_kind(box)}".rstrip())
+        parts.append(_element("text", text, x=end if late else x, y=above, **anchor))
+    return _element("g", *parts, class_=f"of-{side} {_kind(box)}".rstrip())
 
 
 def _font(size: tuple[int, int]) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from alignkit.gate.outputs import GateResult, OutcomeRow
 from alignkit.record import PixelStage, RunRecord
-from alignkit.report.matrix_view import simulations, warnings
+from alignkit.report.matrix_words import simulations, warnings
 from alignkit.report.table import Table
 from alignkit.text import code, columns, fenced, markdown_text, printable
 from alignkit.text.column import Fact
