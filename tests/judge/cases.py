@@ -48,7 +48,7 @@ def shares(precision_share) -> AttributionFacts:
             FactorShare("resize", Estimate(-0.13, -0.2, 0.0), ZERO),
             FactorShare("precision", Estimate(precision_share, -0.2, 0.2, "unknown"), ZERO),
         ),
-        interaction=ZERO, total=ZERO, sentence="Macro recall -13.0 pp: resize -13.0 pp",
+        interaction=ZERO, total=ZERO,
     )  # fmt: skip
 
 
