@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from alignkit.attribute import (
+    DecodeModels,
     MixtureValues,
     attribute,
+    attribute_decode,
     measure,
     not_attributed,
 )
-from alignkit.attribute.attribute_decode import DecodeModels, attribute_decode
 from alignkit.attribute.attributed_cells import AttributedCells, draw_by_class, unfused_of
 from alignkit.attribute.attributed_mixtures import observe, task_of
 from alignkit.attribute.mixture_records import ModelSession

@@ -58,7 +58,7 @@ class PixelDiff:
     def psnr(self) -> float | None:
         """Compute the PSNR in dB of 255; ``None`` without a difference, and for ``normalise``."""
         # a normalised tensor has no peak
-        return self.sums.psnr() if self.sums and self.stage != "normalise" else None
+        return self.sums.psnr if self.sums and self.stage != "normalise" else None
 
     @property
     def differs(self) -> bool:

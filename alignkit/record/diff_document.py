@@ -6,8 +6,7 @@ comes first, says how many those are and which are missing.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -27,8 +26,8 @@ from alignkit.record import (
 )
 from alignkit.record.document import document_text, stored_document
 from alignkit.record.drift_facts import LogitDistance, MarginDrift, MovedImage
-from alignkit.record.pixel_facts import OfShapes
-from alignkit.record.stored import STRICT, Estimate, Real
+from alignkit.record.pixel_facts import OfShapes, PixelTotals, added_totals
+from alignkit.record.stored import Estimate, Real
 from alignkit.stored_file import write_atomically
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
 
@@ -54,51 +53,17 @@ class KindCount(Stored):
     images: Count
 
 
-@dataclass(frozen=True, slots=True)
-class DistanceFacts(OfShapes):
-    """Sums over pairs of images at one stage, in grey levels 0..255, without a histogram.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistanceFacts(OfShapes, PixelTotals):
+    """How far images are apart at one stage, in grey levels 0..255."""
 
-    They are of single images and of the many small groups of a set.
-    """
-
-    __pydantic_config__ = STRICT
-
-    images: Count = 0
-    """Images compared."""
-    identical: Count = 0
     shape_mismatches: Count = 0
     """Images whose two arrays differ in shape: not compared."""
-    pixels: Count = 0
-    differing_pixels: Count = 0
-    """Pixels that differ in any channel."""
-    values: Count = 0
-    """Three a pixel, less those that are not finite."""
-    sum_abs: Real = 0
-    sum_squares: Real = 0
-    max_abs: Real = 0
 
     def __add__(self, other: DistanceFacts) -> DistanceFacts:
-        """Add the sums of another group."""
-        names = [each.name for each in fields(self)]
-        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
-        return DistanceFacts(**sums | {"max_abs": max(self.max_abs, other.max_abs)})
-
-    @property
-    def mean_abs(self) -> float | None:
-        """Mean absolute difference of values; ``None`` without values."""
-        return self.sum_abs / self.values if self.values else None
-
-    @property
-    def share_differing(self) -> float | None:
-        """Share of pixels that differ in any channel; ``None`` without pixels."""
-        return self.differing_pixels / self.pixels if self.pixels else None
-
-    @property
-    def psnr(self) -> float | None:
-        """PSNR in dB for a peak of 255; ``None`` without values or without a difference."""
-        if not self.sum_squares or not self.values:
-            return None
-        return 10 * math.log10(255**2 * self.values / self.sum_squares)
+        """Add another group of images."""
+        mismatches = self.shape_mismatches + other.shape_mismatches
+        return DistanceFacts(**added_totals(self, other), shape_mismatches=mismatches)
 
 
 class KindDrift(KindCount):

@@ -5,9 +5,11 @@ Coordinates of boxes are those of `alignkit.annotations`: pixels of the oriented
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias
 
-from alignkit.record.stored import Artifact, Count, Real, Stored
+from alignkit.record.stored import STRICT, Artifact, Count, Real, Stored
 
 BoxKind: TypeAlias = Literal["", "matched", "lost", "won", "class changed", "crowd"]
 """A box beside the other answer's: ``lost`` of the reference alone, ``won`` of the candidate alone;
@@ -83,6 +85,60 @@ class OfShapes:
         """
         equal = bool(self.shape_mismatches) and not self.max_abs
         return equal or self.shape_mismatches > self.images
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PixelTotals:
+    """Sums over pairs of images at one stage; their ratios are ``None`` without any value."""
+
+    __pydantic_config__ = STRICT
+
+    images: Count = 0
+    """Images compared."""
+    identical: Count = 0
+    """Images equal in every value."""
+    pixels: Count = 0
+    differing_pixels: Count = 0
+    """Pixels that differ in any channel."""
+    non_finite: Count = 0
+    """Values of differing images whose difference is NaN or infinite; no other number has them."""
+    sum_abs: Real = 0
+    sum_squares: Real = 0
+    max_abs: Real = 0
+
+    @property
+    def values(self) -> int:
+        """Compared values: three a pixel, less the non-finite ones."""
+        return 3 * self.pixels - self.non_finite
+
+    @property
+    def mean_abs(self) -> float | None:
+        """Mean absolute difference of values."""
+        return self.sum_abs / self.values if self.values else None
+
+    @property
+    def share_differing(self) -> float | None:
+        """Share of pixels that differ in any channel."""
+        return self.differing_pixels / self.pixels if self.pixels else None
+
+    @property
+    def mse(self) -> float | None:
+        """Mean squared difference of values."""
+        return self.sum_squares / self.values if self.values else None
+
+    @property
+    def psnr(self) -> float | None:
+        """PSNR in dB for a peak of 255; ``None`` also where it is infinite."""
+        return 10 * math.log10(255**2 / self.mse) if self.mse else None
+
+
+_TOTALS = tuple(each.name for each in fields(PixelTotals))
+
+
+def added_totals(one: PixelTotals, other: PixelTotals) -> dict[str, Any]:
+    """Add up the fields of `PixelTotals` over two sets of images."""
+    sums = {name: getattr(one, name) + getattr(other, name) for name in _TOTALS}
+    return sums | {"max_abs": max(one.max_abs, other.max_abs)}
 
 
 class PixelStage(OfShapes, Stored):

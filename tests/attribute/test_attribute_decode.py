@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from alignkit.attribute.attribute_decode import DecodeModels, attribute_decode
+from alignkit.attribute import DecodeModels, attribute_decode
 from alignkit.attribute.attribute_paths import attribute_runs
 from alignkit.attribute.attributed_cells import draw_by_class
 from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder

@@ -12,7 +12,7 @@ NBSP = "\N{NO-BREAK SPACE}"
 def kind(name, share, dimension="subsampling"):
     differing = round(1000 * share)
     facts = DistanceFacts(
-        images=3, pixels=1000, differing_pixels=differing, values=3000,
+        images=3, pixels=1000, differing_pixels=differing,
         sum_abs=differing, sum_squares=differing, max_abs=float(share > 0),
     )  # fmt: skip
     return KindDrift(dimension=dimension, kind=name, images=3, decode=facts, last=facts)

@@ -19,7 +19,7 @@ from alignkit.preprocess import STAGES, Preprocess
 from alignkit.preprocess.image_kinds import DEEP_GREY
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.record import KnownEffect, Mechanism, PathFacts
-from alignkit.record.blame_facts import EXPLAINS_MOST, MechanismName, ShownBy
+from alignkit.record.blame_facts import MechanismName, ShownBy
 from alignkit.record.diff_document import (
     GivenModel,
     PairDiff,
@@ -223,24 +223,12 @@ def main_mechanism(
     images = list(encoded_images(samples, places, changed="fail"))
     whole = _Applied((), reference, candidate)
     measure = partial(_best, whole.paths, images=images, limits=limits, threads=threads)
-    found = measure(_without_each(whole, images))
-    if found is None:
-        return None
-    best, measured = found
-    if not measured.suffices:
-        two = measure(_without_each(best, images))
-        # two are named only where they suffice
-        if two is not None and two[1].suffices:
-            best, measured = two
-    return Mechanism(
-        sentence="; ".join(sentence for _, sentence, _ in best.removed),
-        evidence="; ".join(dict.fromkeys(known.evidence for known, *_ in best.removed)),
-        images=measured.images,
-        before=measured.before,
-        after=measured.after,
-        shown_as=tuple(map(_shown_as, best.removed)),
-        published=tuple(known.published for known, *_ in best.removed if known.published),
-    )
+    best = measure(_without_each(whole, images))
+    if best is None or best[1].explains_most:
+        return best and best[1]
+    two = measure(_without_each(best[0], images))
+    # two are named only where they suffice
+    return two[1] if two is not None and two[1].explains_most else best[1]
 
 
 def _shown_as(removed: tuple[Known, str, ShownBy]) -> tuple[MechanismName, ShownBy] | None:
@@ -276,26 +264,13 @@ def _without_each(given: _Applied, images: Sequence[Encoded]) -> list[_Applied]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    images: int
-    before: float
-    """Mean |Δ| of the pixels before normalisation, in grey levels."""
-    after: float
-    """The same less all that goes with the mechanisms."""
-
-    @property
-    def suffices(self) -> bool:
-        return self.after <= (1 - EXPLAINS_MOST) * self.before
-
-
 def _best(
     whole: _Pair,
     tried: Sequence[_Applied],
     images: Sequence[Encoded],
     limits: Limits,
     threads: int | None,
-) -> tuple[_Applied, _Measured] | None:
+) -> tuple[_Applied, Mechanism] | None:
     """Return the one that explains most of the whole difference, all on the same images.
 
     Images that some path does not decode are left out. The result is ``None`` if nothing is tried,
@@ -322,5 +297,14 @@ def _best(
     best = min(range(len(tried)), key=left.__getitem__)
     if left[best] >= before:
         return None
-    # a control may differ more than the path itself does
-    return tried[best], _Measured(compared, before, max(left[best], 0.0))
+    removed = tried[best].removed
+    return tried[best], Mechanism(
+        sentence="; ".join(sentence for _, sentence, _ in removed),
+        evidence="; ".join(dict.fromkeys(known.evidence for known, *_ in removed)),
+        images=compared,
+        before=before,
+        # a control may differ more than the path itself does
+        after=max(left[best], 0.0),
+        shown_as=tuple(map(_shown_as, removed)),
+        published=tuple(known.published for known, *_ in removed if known.published),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from operator import add
 from typing import Annotated, TypeAlias
 
@@ -23,6 +23,7 @@ from alignkit.preprocess.image_kinds import DIMENSIONS, ImageKinds, kinds_order
 from alignkit.preprocess.stage_mixtures import differing_stages
 from alignkit.record import Coverage, CoverageDiff
 from alignkit.record.diff_document import DistanceFacts, ImageDrift, KindCount, KindDrift, PairDiff
+from alignkit.record.pixel_facts import added_totals
 from alignkit.record.stored import STRICT
 from alignkit.text.diff_words import other_shape
 from alignkit.text.numbers import count, percent, plain
@@ -128,8 +129,7 @@ def _totals(sums: PixelSums | None) -> DistanceFacts:
     """Leave the histogram out of the sums of one image; ``None`` means that the shapes differ."""
     if sums is None:
         return DistanceFacts(shape_mismatches=1)
-    shared = {each.name for each in fields(DistanceFacts)} - {"shape_mismatches"}
-    return DistanceFacts(**{name: getattr(sums, name) for name in shared})
+    return DistanceFacts(**added_totals(sums, DistanceFacts()))
 
 
 @dataclass(slots=True)
