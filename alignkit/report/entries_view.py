@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from operator import attrgetter
 from typing import Literal, TypeVar
@@ -35,7 +36,7 @@ from alignkit.text.class_words import NOT_FINITE, unknown_margin
 from alignkit.text.column import Fact, of_part
 from alignkit.text.engine_words import layer_words
 from alignkit.text.names import Names, why_not
-from alignkit.text.numbers import grouped, listed
+from alignkit.text.numbers import listed
 from alignkit.text.run_columns import CHURN_COLUMN, LOGITS, change_column, of_drifts, place_columns
 from alignkit.text.task_words import TaskWords, capital, size_in
 
@@ -54,27 +55,30 @@ def short_columns(
     """Return where an entry stands and how far it drifts, in short.
 
     Of labelled images with ``outputs`` how far they move, as no prediction may change with them;
-    the ``whole`` has the value of each entry and the change that its sample could have shown.
+    the ``whole`` has more columns than a terminal has room for.
     """
     task, metric = words.task, words.headline
     runtime: Fact[MatrixEntry] = Fact(
         "Runtime", lambda each: names.cells(each)[2] + ", simulated" * bool(each.simulation)
     )
     place: tuple[Fact[MatrixEntry], ...] = (*place_columns(names)[:2], runtime)
+    changed: tuple[Fact[Drift], ...] = (
+        CHURN_COLUMN,
+        Fact(f"{capital(words.turns)}s", lambda drift: flips_words(drift, words),
+               note=lambda drift: drift.churn.reason),
+    )  # fmt: skip
     if not labelled:
-        return (*place, *unlabelled_columns(words))
+        others = _logits_columns(task, whole=whole) if task.class_scores else _measures(words)
+        return (*place, *of_drifts((*changed, *others)))
 
     def change(found: Estimate, drift: Drift) -> str:
         return words.estimated(metric, found) + " *" * bool(drift.is_significant(metric))
 
-    drifts: list[Fact[Drift]] = [
-        # an asterisk, which the sentence on significance explains
-        replace(change_column(metric, words, words.header(metric)), format=change),
-        CHURN_COLUMN,
-        Fact(f"{capital(words.turns)}s", lambda drift: flips_words(drift, words),
-               note=lambda drift: drift.churn.reason),
-    ]  # fmt: skip
-    drifts += [_greatest(task).of(_logits)] if outputs and task.class_scores else []
+    # an asterisk, which the sentence on significance explains
+    change_of = replace(change_column(metric, words, words.header(metric)), format=change)
+    far: Fact[Drift] = _greatest(task).of(_logits)
+    greatest = [far] if outputs and task.class_scores else []
+    drifts: tuple[Fact[Drift], ...] = (change_of, *changed, *greatest)
     if not whole:
         return (*place, *of_drifts(drifts))
     own: Fact[MatrixEntry] = Fact(
@@ -87,6 +91,31 @@ def short_columns(
         format=lambda value, _: size_in(task.rated_unit, value), note="not tested",
     )  # fmt: skip
     return (*place, own, *of_drifts((*drifts, detectable)))
+
+
+def _logits_columns(task: TaskFacts, *, whole: bool) -> Iterator[Fact[Drift]]:
+    heads = {"mean_abs": f"Mean |Δ{task.output}|"}
+    for field in ("mean_abs", "p99", "max_abs", "cosine"):
+        yield LOGITS[field].of(_logits, head=heads.get(field, LOGITS[field].head))
+    margins: list[tuple[str, str, Literal["count", "share"]]] = [
+        ("Margin halved", "halved", "count"),
+        ("Margin lost, median", "p50", "share"),
+        ("Margin lost, p99", "p99", "share"),
+    ]
+    for head, field, unit in margins if whole else margins[:1]:
+        yield Fact(head, partial(_margin, field), unit, note=_no_margin)
+
+
+def _margin(field: str, drift: Drift) -> float | None:
+    return getattr(drift.margins, field) if drift.margins and drift.margins.compared else None
+
+
+def _no_margin(drift: Drift) -> str:
+    return drift.margins.reason if drift.margins else drift.logits.reason
+
+
+def _measures(words: TaskWords) -> list[Fact[Drift]]:
+    return [change_column(each.name, words, each.label) for each in words.task.measures]
 
 
 def served_elsewhere(found: Iterable[Found], record: RunRecord) -> list[Found]:
@@ -150,7 +179,7 @@ def measures_tables(
     )
     images: Fact[Drift] = Fact("Images", lambda drift: drift.n, "count")
     first = (*place_columns(names), *of_drifts([images]))
-    shown = of_drifts(change_column(each.name, words, each.label) for each in words.task.measures)
+    shown = of_drifts(_measures(words))
     tables = math.ceil(len(shown) / _MOST_MEASURES)
     starts = [round(at * len(shown) / tables) for at in range(tables + 1)]
     return tuple(
@@ -178,50 +207,8 @@ def logits_legend(task: TaskFacts) -> str:
     )
 
 
-def unlabelled_columns(words: TaskWords) -> tuple[Fact[MatrixEntry], ...]:
-    """Return what an entry's drift shows without labels: of logits, or the task's measures."""
-    answers: tuple[Fact[Drift], ...] = (
-        CHURN_COLUMN,
-        Fact("Changed", _changed, "count", note=lambda drift: drift.churn.reason),
-    )
-    if not words.task.class_scores:
-        shown = [change_column(each.name, words, each.label) for each in words.task.measures]
-        return of_drifts((*answers, *shown))
-    heads = {"mean_abs": f"Mean |Δ{words.task.output}|"}
-    distances = [
-        LOGITS[field].of(_logits, head=heads.get(field, LOGITS[field].head))
-        for field in ("mean_abs", "p99", "max_abs", "cosine")
-    ]
-    return of_drifts((*answers, *distances, _margin("Margin halved", "halved", "count")))
-
-
-def logits_table(matrix: Sequence[MatrixEntry], names: Names, words: TaskWords) -> Table:
-    """Return the drift of each entry of class scores without labels."""
-    lost = of_drifts([_margin("Margin lost, median", "p50"), _margin("p99", "p99")])
-    place: tuple[Fact[MatrixEntry], ...] = place_columns(names)
-    columns = (*place, *unlabelled_columns(words), *lost)
-    caption = "Drift of predictions without labels, against the baseline of the row"
-    return Table.made(caption, columns, matrix)
-
-
 def _logits(drift: Drift | NumericDrift) -> LogitDistance:
     return drift.logits
-
-
-def _changed(drift: Drift) -> str | None:
-    return (
-        None if drift.changed is None else f"{grouped(drift.changed)} of {grouped(drift.compared)}"
-    )
-
-
-def _margin(head: str, field: str, unit: Literal["count", "share"] = "share") -> Fact[Drift]:
-    def value(drift: Drift) -> float | None:
-        return getattr(drift.margins, field) if drift.margins and drift.margins.compared else None
-
-    def why(drift: Drift) -> str:
-        return drift.margins.reason if drift.margins else drift.logits.reason
-
-    return Fact(head, value, unit, note=why)
 
 
 def moved_tables(matrix: Sequence[MatrixEntry], names: Names, task: TaskFacts) -> tuple[Table, ...]:

@@ -9,7 +9,6 @@ from alignkit.report.entries_view import (
     engines_table,
     failures,
     logits_legend,
-    logits_table,
     meanings,
     measures_tables,
     moved_tables,
@@ -39,17 +38,17 @@ from alignkit.text.task_words import TaskWords, capital, unlabelled
 
 def matrix_section(record: RunRecord, names: Names, intervals: str) -> Section:
     """Return the matrices, and below them tables of their cells."""
-    words = TaskWords(record.task)
+    words, task = TaskWords(record.task), record.task
     lead = (
         "Rows: the path that models were trained with. Columns: the path and runtime that serve "
-        "them."
+        f"them. {intervals}"
     )
     if record.labelled:
         lead += " Baseline: served as trained."
     else:
-        lead = f"{capital(unlabelled(words))}. {lead} {_answers(words)}"
+        lead = f"{capital(unlabelled(words))}. {lead}"
     engines = engines_table(record.cells, names)
-    others = [words.phrase(each) for each in record.task.matrices if not words.is_share(each)]
+    others = [words.phrase(each) for each in task.matrices if not words.is_share(each)]
     view = {
         "matrices": matrix_views(record, names),
         "simulations": simulations(record.matrix),
@@ -58,25 +57,25 @@ def matrix_section(record: RunRecord, names: Names, intervals: str) -> Section:
         "units": f"; of {listed(others)}, in percent of the baseline’s value" if others else "",
         "built": engines is not None,
     }
-    # a text shows the tables that say the same
-    short = [entries_in_short(record, names), engines]
+    short = entries_in_short(record, names)
+    # of logits no matrix shows more than churn; else a text alone needs the table
+    shown = not record.labelled and task.class_scores
     parts: list[PagePart] = [
-        Paragraph(f"{lead} {intervals}".rstrip(), "lead"),
-        Graphic("matrices", view, [each for each in short if each]),
-        *_below(record, names),
+        Paragraph(lead.rstrip(), "lead"),
+        Graphic("matrices", view, [each for each in (None if shown else short, engines) if each]),
+        *([short] if shown else []),
+        *_below(record, names, engines),
     ]
     return Section("matrix", "Drift matrix", parts, nav="Matrix")
 
 
-def _below(record: RunRecord, names: Names) -> Iterator[PagePart]:
+def _below(record: RunRecord, names: Names, engines: Table | None) -> Iterator[PagePart]:
     task, words, matrix = record.task, TaskWords(record.task), record.matrix
     if measures := measures_tables(matrix, names, words):
         yield Heading("Differences of the answers", id="measures")
         if defined := meanings(task):
             yield Details("Definitions", [Lines(defined, "")])
         yield from measures
-    if not record.labelled and task.class_scores:
-        yield logits_table(matrix, names, words)
     # other paths have pictures of the images whose pixels differ most
     if not record.labelled or len(record.paths) == 1:
         for place, moved in enumerate(moved_tables(matrix, names, task)):
@@ -92,11 +91,7 @@ def _below(record: RunRecord, names: Names) -> Iterator[PagePart]:
     seeds = Table.made("Every cell, seed by seed", cell_columns(words, names), record.cells)
     scores = f", distance of the {task.outputs}" if task.class_scores else ""
     for anchor, summary, table in (
-        (
-            "engines",
-            "Engines that were built and not run: layers, size, hash",
-            engines_table(record.cells, names),
-        ),
+        ("engines", "Engines that were built and not run: layers, size, hash", engines),
         ("", f"All comparisons in numbers: tests, detectable effect{scores}", every),
         (
             "numeric",
@@ -137,10 +132,10 @@ def _legend(record: RunRecord, names: Names) -> Iterator[str]:
         f"Change of {metric} against the baseline of the row (served as trained), with its 95 % "
         f"interval; {words.sides}."
     )
-    yield interval_words(record)
+    yield interval_words(record.trainings)
     floors = [
         f"{names.short(row)} {words.size(words.headline, sizes[words.headline])}"
-        for row, sizes in noise_floors(record).items()
+        for row, sizes in noise_floors(record.noise_floor).items()
         if words.headline in sizes
     ]
     if floors:

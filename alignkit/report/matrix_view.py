@@ -183,7 +183,7 @@ def _rows(
     record: RunRecord, names: Names, panel: Panel, notes: Notes, *, every_rule: bool
 ) -> tuple[tuple[PathName, str, tuple[MatrixCell, ...]], ...]:
     """Return the names of a matrix's rows, their noise floors in words, and their cells."""
-    words, floors = TaskWords(record.task), noise_floors(record)
+    words, floors = TaskWords(record.task), noise_floors(record.noise_floor)
     known = {entry.place: (index, entry) for index, entry in enumerate(record.matrix)}
     rules = [each for each in record.verdict.rules if every_rule or each.metric in panel.metrics]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from alignkit.record import Drift, MatrixEntry, RunRecord, State
+from alignkit.record import Drift, MatrixEntry, NoiseFloor, State, TrainingFacts
 from alignkit.record.cell_facts import REFERENCE_ENDED
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, grouped, listed
@@ -67,24 +67,24 @@ def churn_meaning(words: TaskWords) -> str:
     return f"Churn: share of images whose {words.answer_changed} against the baseline of the row"
 
 
-def noise_floors(record: RunRecord) -> dict[str, dict[str, float]]:
+def noise_floors(floors: Iterable[NoiseFloor]) -> dict[str, dict[str, float]]:
     """Return row → metric, churn among them → its noise floor, where several seeds define one."""
     # one seed shows no difference between seeds
     return {
         each.preprocess: {**each.metrics, CHURN: each.churn}
-        for each in record.noise_floor
+        for each in floors
         if len(each.seeds) > 1
     }
 
 
-def seeds_of(record: RunRecord) -> list[int]:
-    """Return the seeds of the models that were measured, in ascending order."""
-    return sorted({each.seed for each in record.trainings if each.state == "measured"})
+def several_seeds(trainings: Iterable[TrainingFacts]) -> bool:
+    """Tell whether models of more than one seed were measured."""
+    return len({each.seed for each in trainings if each.state == "measured"}) > 1
 
 
-def interval_words(record: RunRecord) -> str:
+def interval_words(trainings: Iterable[TrainingFacts]) -> str:
     """Say of what the drifts' intervals are: one seed says nothing of others."""
-    if len(seeds_of(record)) > 1:
+    if several_seeds(trainings):
         return "The 95 % interval covers other seeds and other images."
     return "One seed: the 95 % interval covers other images and ignores retraining."
 

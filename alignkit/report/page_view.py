@@ -69,7 +69,7 @@ def run_page(
     wherever it shows it, so that it shows fewer. Raises `RecordError` if a file that the record
     names is missing.
     """
-    names, intervals = Names(record.paths), interval_words(record)
+    names, intervals = Names(record.paths), interval_words(record.trainings)
     icon = shown_icon(record.verdict)
     stages = stage_sections(record.pixels, names, record.spatial)
     shown = len({(each.reference, each.candidate, each.id) for each in record.shown})
@@ -264,7 +264,7 @@ def _resolution(record: RunRecord) -> KeyFigure:
     metric = words.headline
     drifts = [entry.drift for entry in record.matrix if entry.drift]
     limits = [drift.detectable for drift in drifts if drift.detectable is not None]
-    floors = [each[metric] for each in noise_floors(record).values() if metric in each]
+    floors = [each[metric] for each in noise_floors(record.noise_floor).values() if metric in each]
     noise = "one seed: the effect of retraining is unknown"
     if floors:
         size = words.size(metric, max(floors))

@@ -15,7 +15,7 @@ from alignkit.report.matrix_words import (
     by_runtime,
     endings,
     interval_words,
-    seeds_of,
+    several_seeds,
     significance,
     simulations,
     warnings,
@@ -82,7 +82,7 @@ def summary(record: RunRecord, page: Path) -> str:
 def _first_undecided(outcomes: Sequence[RuleOutcome], names: Names) -> list[str]:
     """Return a line for the first inconclusive rule, with how many others there are, if any is."""
     undecided = [each for each in worst_first(outcomes) if each.state == "inconclusive"]
-    more = f"; {len(undecided) - 1} more" if len(undecided) > 1 else ""
+    more = f"; {len(undecided) - 1} more inconclusive" if len(undecided) > 1 else ""
     return [
         f"inconclusive  {each.metric}: {place_in_words(each, names)}: {said(each, 'line')}{more}"
         for each in undecided[:1]
@@ -131,8 +131,8 @@ def _entries(record: RunRecord, names: Names) -> list[str]:
         lines.append(f"* {tested}")
     if moved and not record.labelled:
         lines.append(f"{capital(unlabelled(words))}.")
-    elif moved and len(seeds_of(record)) == 1:  # one seed says nothing of others
-        lines.append(interval_words(record))
+    elif moved and record.trainings and not several_seeds(record.trainings):
+        lines.append(interval_words(record.trainings))
     if any(entry.churn > _HIGH_CHURN for entry in moved):
         lines.append(f"changed: {record.task.changed}")
     lines += _endings(record, names)

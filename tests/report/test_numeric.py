@@ -7,10 +7,10 @@ import numpy as np
 from alignkit.compare import drift
 from alignkit.compare.predictions import Predictions
 from alignkit.record import BatchCheck, BuildSpread, LogitDistance, NumericDrift
-from alignkit.report.entries_view import logits_table, numeric_table, sessions_table
+from alignkit.report.entries_view import numeric_table, sessions_table
+from alignkit.report.matrix_section import entries_in_short
 from alignkit.report.matrix_view import matrix_views
 from alignkit.text.names import Names
-from alignkit.text.task_words import TaskWords
 from tests.report.records import quickstart
 
 NUMERIC = NumericDrift(
@@ -58,7 +58,7 @@ def test_without_a_finite_logit_no_image_is_said_to_keep_its_margin():
     record = quickstart()
     record = record.model_copy(update={"data": record.data.model_copy(update={"classes": ()})})
     record = changed(record, "matrix", 1, drift=drift([broken], [broken]))
-    table = logits_table(record.matrix, Names(record.paths), TaskWords(record.task))
+    table = entries_in_short(record, Names(record.paths))
     assert texts(table)[1][3:] == ["–"] * 9
     own, why = (note.text for note in table.notes[:2])
     assert own.startswith("the baseline of its row")
