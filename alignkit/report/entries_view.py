@@ -5,11 +5,9 @@ Distances of logits tell more where images have no labels, and where runtimes al
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from operator import attrgetter
 from typing import Literal, TypeVar
 
@@ -180,11 +178,9 @@ def measures_tables(
     images: Fact[Drift] = Fact("Images", lambda drift: drift.n, "count")
     first = (*place_columns(names), *of_drifts([images]))
     shown = of_drifts(_measures(words))
-    tables = math.ceil(len(shown) / _MOST_MEASURES)
-    starts = [round(at * len(shown) / tables) for at in range(tables + 1)]
     return tuple(
-        Table.made(caption, [*first, *shown[start:end]], compared)
-        for start, end in pairwise(starts)
+        Table.made(caption, [*first, *shown[start : start + _MOST_MEASURES]], compared)
+        for start in range(0, len(shown), _MOST_MEASURES)
     )
 
 

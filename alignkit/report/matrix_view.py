@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, compress
 
 from alignkit.place import Column, Place
 from alignkit.record import Drift, Estimate, MatrixEntry, RuleOutcome, RunRecord, VerdictState
@@ -81,11 +81,9 @@ class Head:
     runtime: str
     simulated: bool
     first: bool
-    """Whether it is the first column of its path that is not folded."""
-    folded: bool
-    """Whether another column of its path, which reads the same, is shown for it."""
+    """Whether it is the first column of its path."""
     equal: str
-    """Runtimes that it is shown for."""
+    """Runtimes that it is shown for, too, since they read the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +99,10 @@ class MatrixView:
     notes: tuple[Note, ...]
 
     @property
-    def overview(self) -> str:
-        """``always``, ``unfolded`` or empty: when an overview of squares helps."""
+    def overview(self) -> bool:
+        """Whether an overview of squares helps."""
         columns, rows = _MANY
-        if sum(not head.folded for head in self.heads) > columns or len(self.rows) > rows:
-            return "always"
-        return "unfolded" if len(self.heads) > columns else ""
+        return len(self.heads) > columns or len(self.rows) > rows
 
 
 def panels(words: TaskWords, *, labelled: bool) -> tuple[Panel, ...]:
@@ -157,23 +153,26 @@ def matrix_views(record: RunRecord, names: Names) -> tuple[MatrixView, ...]:
     grid = [cells for *_, cells in chain.from_iterable(rows)]
     read = dict(zip(columns, zip(*grid, strict=True), strict=True))
     simulated = {entry.column for entry in record.matrix if entry.simulation}
-    folds = _folds({column: read[column] for column in read if column not in simulated})
-    folded = {column for others in folds.values() for column in others}
-    firsts = {each.preprocess: each for each in reversed(columns) if each not in folded}
+    shown = _shared(read, simulated)
+    firsts = {each.preprocess: each for each in reversed(shown)}.values()
     heads = tuple(
         Head(
             names.of(column.preprocess),
             column.runtime,
             column in simulated,
-            column in firsts.values(),
-            column in folded,
-            listed([each.runtime for each in folds.get(column, ())]),
+            column in firsts,
+            listed([each.runtime for each in others]),
         )
-        for column in columns
+        for column, others in shown.items()
     )
+    kept = [column in shown for column in columns]
     return tuple(
         MatrixView(
-            panel, heads, own, significance(record.matrix, words, *panel.metrics), marks.all()
+            panel,
+            heads,
+            tuple((path, floor, tuple(compress(cells, kept))) for path, floor, cells in own),
+            significance(record.matrix, words, *panel.metrics),
+            marks.all(),
         )
         for panel, own, marks in zip(found, rows, notes, strict=True)
     )
@@ -207,29 +206,31 @@ def _rows(
     )
 
 
-# Columns are folded and never cells, so that a reader never asks which rows a column speaks for.
-# All are in the page's table: CSS hides some, and a copied table has them all.
-def _folds(read: Mapping[Column, Sequence[MatrixCell]]) -> dict[Column, list[Column]]:
+# Columns are shared and never cells, so that a reader never asks which rows a column speaks for.
+# The table of all comparisons has every runtime.
+def _shared(
+    read: Mapping[Column, Sequence[MatrixCell]], simulated: set[Column]
+) -> dict[Column, list[Column]]:
     """Return each shown column with the later runtimes of its path that read the same."""
     found: dict[Column, list[Column]] = {}
     for column, cells in read.items():
-        shown = (
+        same = (
             each
             for each in found
-            if each.preprocess == column.preprocess and all(map(_same, read[each], cells))
+            if each.preprocess == column.preprocess
+            and not {each, column} & simulated
+            and all(map(_same, read[each], cells))
         )
-        if (first := next(shown, None)) is None:
-            found[column] = []
-        else:
-            found[first].append(column)
+        shown = next(same, None)
+        found.setdefault(shown or column, []).extend([column] * (shown is not None))
     return found
 
 
 def _same(shown: MatrixCell, other: MatrixCell) -> bool:
     """Tell whether a cell needs no place of its own beside another; a baseline always does."""
     if shown.kind == "aligned":
-        unchanged = other.measures and all(each.sign == "=" for each in other.measures)
-        return bool(unchanged) and not other.reasons and not other.mark
+        still = all(each.sign == "=" and not each.mark for each in other.measures)
+        return other.kind == "measured" and still and not other.reasons and not other.mark
     return shown.kind == "measured" and shown == other
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from alignkit.record import Drift, MatrixEntry, NoiseFloor, State, TrainingFacts
-from alignkit.record.cell_facts import REFERENCE_ENDED
-from alignkit.text.names import Names
+from alignkit.record import Drift, MatrixEntry, NoiseFloor, TrainingFacts
 from alignkit.text.numbers import count, grouped, listed
 from alignkit.text.task_words import CHURN, TaskWords
 
@@ -34,32 +31,6 @@ def by_runtime(matrix: Sequence[MatrixEntry]) -> bool:
     """Tell whether runtimes are the question: models are given, or all are served one path."""
     paths = {entry.evaluated_with for entry in matrix}
     return len(paths) == 1 or any(entry.row.model for entry in matrix)
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """A reason why entries of the matrix did not run."""
-
-    state: State
-    reason: str
-    rows: tuple[str, ...]
-    """Names of the models that it hit."""
-    entries: int
-
-
-def endings(matrix: Sequence[MatrixEntry], names: Names) -> tuple[Ending, ...]:
-    """List each distinct reason once, failures first."""
-    found: dict[tuple[State, str], list[str]] = {}
-    for state in ("failed", "skipped", "built"):
-        for entry in (each for each in matrix if each.state == state):
-            # what a whole row lacks has one reason
-            reason = entry.reason.removeprefix(REFERENCE_ENDED)
-            row = entry.row.model or names.short(entry.trained_with)
-            found.setdefault((entry.state, reason), []).append(row)
-    return tuple(
-        Ending(state, reason, tuple(dict.fromkeys(rows)), len(rows))
-        for (state, reason), rows in found.items()
-    )
 
 
 def churn_meaning(words: TaskWords) -> str:

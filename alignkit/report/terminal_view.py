@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from alignkit.record import MatrixEntry, RuleOutcome, RunRecord
+from alignkit.record import MatrixEntry, RuleOutcome, RunRecord, State
+from alignkit.record.cell_facts import REFERENCE_ENDED
 from alignkit.record.verdict_facts import worst_first
 from alignkit.report.cause_view import advice_sentence
 from alignkit.report.entries_view import short_columns
 from alignkit.report.figure_sections import leading_remarks
 from alignkit.report.matrix_words import (
     by_runtime,
-    endings,
     interval_words,
     several_seeds,
     significance,
@@ -92,13 +92,20 @@ def _first_undecided(outcomes: Sequence[RuleOutcome], names: Names) -> list[str]
 def _endings(record: RunRecord, names: Names) -> list[str]:
     """Return a line for each distinct reason why entries did not run, and the models it hit."""
     verdict = verdict_words(record.verdict, record).sentence
+    found: dict[tuple[State, str], list[MatrixEntry]] = {}
+    for state in ("failed", "skipped", "built"):
+        for entry in (each for each in record.matrix if each.state == state):
+            # what a whole row lacks has one reason
+            reason = entry.reason.removeprefix(REFERENCE_ENDED)
+            found.setdefault((entry.state, reason), []).append(entry)
     lines = []
-    for each in endings(record.matrix, names):
+    for (state, reason), hit in found.items():
         # one of the user's code may be long, and the verdict ends with it
-        known = each.state == "failed" and each.reason in verdict
-        reason = "for the reason that the verdict names" if known else each.reason
-        entries = count(each.entries, "entry", "entries")
-        lines.append(f"{state_words(each.state)}: {entries} of {listed(each.rows)}; {reason}")
+        known = state == "failed" and reason in verdict
+        why = "for the reason that the verdict names" if known else reason
+        rows = dict.fromkeys(each.row.model or names.short(each.trained_with) for each in hit)
+        entries = count(len(hit), "entry", "entries")
+        lines.append(f"{state_words(state)}: {entries} of {listed([*rows])}; {why}")
     return _first(lines, _MOST_REASONS, "reason")
 
 

@@ -1,4 +1,4 @@
-"""The matrix as a page shows it: colour, folded runtimes, reasons, overview."""
+"""The matrix as a page shows it: colour, shared columns, reasons, overview."""
 
 import re
 from dataclasses import replace
@@ -24,8 +24,8 @@ def view(record, metric="recall"):
 
 
 def shown(record):
-    """Columns that stay visible, as ``path runtime``."""
-    return [f"{head.path.name} {head.runtime}" for head in view(record).heads if not head.folded]
+    """Columns of the matrix, as ``path runtime``."""
+    return [f"{head.path.name} {head.runtime}" for head in view(record).heads]
 
 
 def changed(record, place, **fields):
@@ -209,7 +209,7 @@ def test_a_runtime_whose_outcome_is_waived_keeps_its_column():
     ]
 
 
-def test_the_reference_of_a_row_is_never_folded():
+def test_the_reference_of_a_row_keeps_its_column():
     record = wide(paths=2)
     assert {each.split(" ", 1)[1] for each in shown(record)} == {"torch fp32"}
     own = ("path-1", "path-1", "onnxruntime", "fp32")
@@ -217,12 +217,14 @@ def test_the_reference_of_a_row_is_never_folded():
     assert "path-1 onnxruntime fp32" in shown(other)
 
 
-def test_the_whole_matrix_is_in_the_page_also_where_it_is_folded(rendered):
+def test_every_runtime_is_in_the_table_of_all_comparisons(rendered):
     record = wide(paths=3)
     page = (rendered(record) / "index.html").read_text()
     table = re.search(r'<table class="matrix">.*?</table>', page, re.DOTALL)[0]
-    assert table.count("<td") == len(record.matrix)
-    assert table.count("folded") == 9 * 4  # heads and cells
+    assert table.count("<td") == 9
+    assert table.count("equal: torch bf16, onnxruntime fp32 and onnxruntime fp16") == 3
+    rows = re.findall(r'<tr id="entry-(\d+)">', page)
+    assert rows == [str(index) for index in range(len(record.matrix))]
 
 
 def test_the_overview_has_a_square_for_each_cell_that_leads_to_it(rendered):
@@ -237,14 +239,10 @@ def test_the_overview_has_a_square_for_each_cell_that_leads_to_it(rendered):
 
 @pytest.mark.parametrize(
     ("paths", "spread", "overview"),
-    [(5, 0.004, "always"), (5, 0.0, "unfolded"), (1, 0.0, "")],
+    [(5, 0.004, True), (5, 0.0, False), (9, 0.0, True)],
 )
 def test_an_overview_is_for_matrices_of_many_columns(paths, spread, overview):
-    assert view(wide(paths=paths, spread=spread)).overview == overview
-
-
-def test_few_cells_have_no_overview():
-    assert view(wide(paths=3, runtimes=TORCH, spread=0.004)).overview == ""
+    assert view(wide(paths=paths, spread=spread)).overview is overview
 
 
 def test_images_without_labels_have_churn_alone():
@@ -252,5 +250,5 @@ def test_images_without_labels_have_churn_alone():
     blank = record.model_copy(update={"data": record.data.model_copy(update={"classes": ()})})
     assert [each.panel.id for each in matrix_views(blank, Names(()))] == ["churn"]
     assert shown(record) == [
-        f"{head.path.name} {head.runtime}" for head in view(blank, "churn").heads if not head.folded
+        f"{head.path.name} {head.runtime}" for head in view(blank, "churn").heads
     ]

@@ -72,7 +72,7 @@ def test_the_page_says_the_label_of_simulated_columns_once_above_the_matrices(re
     for view in matrix_views(record, Names(record.paths)):
         heads = {head.runtime.split()[0]: head.simulated for head in view.heads}
         assert heads == {"torch": False, "simulated": True}
-        assert not any(head.folded for head in view.heads if head.simulated)
+        assert not any(head.equal for head in view.heads if head.simulated)
     told = f'<p class="surrogate">simulated fp32 and simulated fp16: {LABEL}</p>'
     assert page.count(told) == 1
 
