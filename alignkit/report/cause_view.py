@@ -71,12 +71,12 @@ def _sentences(found: Sequence[AttributionFacts], words: TaskWords) -> list[str]
     order = [*words.drawn, *words.task.matrices, *(each.metric for each in whole)]
     whole.sort(key=lambda each: order.index(each.metric))
     said = []
-    # the pixels, which are of no runtime, are the cause where no model is
     runtimes = [*dict.fromkeys(filter(None, map(_runtime, whole)))] or [""]
     for runtime in runtimes:
-        own = [each for each in whole if _runtime(each) == runtime]
+        # the pixels, which are of no runtime, are named where no change of the model is clear
+        own = [each for each in whole if _runtime(each) in (runtime, "")]
         main = next((each for each in own if _is_clear(each.total)), own[0])
-        where = f" in {runtime}" if len(runtimes) > 1 else ""
+        where = f" in {runtime}" if len(runtimes) > 1 and _runtime(main) else ""
         said.append(shares_sentence(main, f"of {words.phrase(main.metric)}{where}"))
         inside = [each for each in found if each.metric == f"{main.metric}{_INSIDE}"]
         if "decode (" in said[-1]:

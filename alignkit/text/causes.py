@@ -17,7 +17,7 @@ from alignkit.text.shares import (
     factor_words,
     main_shares,
     pushing,
-    share_of_total,
+    share_beside_alone,
     share_words,
 )
 from alignkit.text.task_words import TaskWords, capital
@@ -120,9 +120,9 @@ def _shares(cause: Statement, found: AttributionFacts, record: Measurements, *, 
         return f"All of it from {factor}{drawn}{mechanism}{nothing}"
     total = found.total.value
     whole = "" if total is None else f" of {share_words(total, found)}"
-    part = f"{share_of_total(first, found)}{whole} {metric}{drawn}"
+    part = f"{share_beside_alone(first, found)}{whole} {metric}{drawn}"
     shares = ", ".join(
-        f"{factor_words(each, found)} {share_of_total(each, found)}" for each in others
+        f"{factor_words(each, found)} {share_beside_alone(each, found)}" for each in others
     )
     leads = {"most": "Most of it from", "largest": "The largest share is from"}
     # of a share that explains less than most, a mechanism would be called the cause
