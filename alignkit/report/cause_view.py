@@ -39,6 +39,7 @@ def cause_parts(record: RunRecord, names: Names) -> Iterator[PagePart]:
     for each in record.attributions:
         pairs.setdefault((each.reference, each.candidate), []).append(each)
     drawn_of = {pair: [*_waterfalls(record, found, names)] for pair, found in pairs.items()}
+    # pairs of paths are compared by eye, so that a metric has one axis on the page
     plots = iter(facets([plot for own in drawn_of.values() for plot in own]))
     words = TaskWords(record.task)
     for pair, found in pairs.items():
@@ -120,6 +121,7 @@ def _table(found: Sequence[AttributionFacts], words: TaskWords) -> Table:
     for each in found:
         rows += [_Share(each, e.factor, e.effect, e.alone) for e in each.shares]
         rows += [_Share(each, "interaction", each.interaction)] if each.shares else []
+        # of a metric without shares it has the reason
         rows.append(_Share(each, "total", each.total))
 
     def estimate(value: Estimate, row: _Share) -> str:
@@ -189,6 +191,7 @@ def waterfall(found: AttributionFacts, baseline: float, words: TaskWords, of: st
     if not (start or found.metric in _DISTANCES or words.is_size(found.metric)):
         title = f"Change of {words.phrase(found.metric)}"
     caption = _in_unit(title, found, "%")
+    # values have no sign, changes have one
     ends = [plain(each, 2) for each in (served.value, served.low, served.high)]
     beside = [plain(start, 2), *(share_estimated(each.effect, found) for each in steps)]
     return Plot(

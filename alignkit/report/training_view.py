@@ -219,6 +219,7 @@ def _size_table(
     title: str, head: str, curves: Sequence[SizeCurve], names: Names, words: TaskWords
 ) -> Table:
     change = "fewest less most"
+    # the row without a point is the difference between both ends
     rows = [(curve, point) for curve in curves for point in (*curve.points, None)]
 
     def drift(row: tuple[SizeCurve, SizePoint | None]) -> Estimate:
