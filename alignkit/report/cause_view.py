@@ -39,6 +39,7 @@ def cause_parts(record: RunRecord, names: Names) -> Iterator[PagePart]:
     for each in record.attributions:
         pairs.setdefault((each.reference, each.candidate), []).append(each)
     drawn_of = {pair: [*_waterfalls(record, found, names)] for pair, found in pairs.items()}
+    # pairs of paths are compared by eye, so that a metric has one axis on the page
     plots = iter(facets([plot for own in drawn_of.values() for plot in own]))
     words = TaskWords(record.task)
     for pair, found in pairs.items():
@@ -71,12 +72,12 @@ def _sentences(found: Sequence[AttributionFacts], words: TaskWords) -> list[str]
     order = [*words.drawn, *words.task.matrices, *(each.metric for each in whole)]
     whole.sort(key=lambda each: order.index(each.metric))
     said = []
-    # the pixels, which are of no runtime, are the cause where no model is
     runtimes = [*dict.fromkeys(filter(None, map(_runtime, whole)))] or [""]
     for runtime in runtimes:
-        own = [each for each in whole if _runtime(each) == runtime]
+        # the pixels, which are of no runtime, are named where no change of the model is clear
+        own = [each for each in whole if _runtime(each) in (runtime, "")]
         main = next((each for each in own if _is_clear(each.total)), own[0])
-        where = f" in {runtime}" if len(runtimes) > 1 else ""
+        where = f" in {runtime}" if len(runtimes) > 1 and _runtime(main) else ""
         said.append(shares_sentence(main, f"of {words.phrase(main.metric)}{where}"))
         inside = [each for each in found if each.metric == f"{main.metric}{_INSIDE}"]
         if "decode (" in said[-1]:
@@ -120,6 +121,7 @@ def _table(found: Sequence[AttributionFacts], words: TaskWords) -> Table:
     for each in found:
         rows += [_Share(each, e.factor, e.effect, e.alone) for e in each.shares]
         rows += [_Share(each, "interaction", each.interaction)] if each.shares else []
+        # of a metric without shares it has the reason
         rows.append(_Share(each, "total", each.total))
 
     def estimate(value: Estimate, row: _Share) -> str:
@@ -189,6 +191,7 @@ def waterfall(found: AttributionFacts, baseline: float, words: TaskWords, of: st
     if not (start or found.metric in _DISTANCES or words.is_size(found.metric)):
         title = f"Change of {words.phrase(found.metric)}"
     caption = _in_unit(title, found, "%")
+    # values have no sign, changes have one
     ends = [plain(each, 2) for each in (served.value, served.low, served.high)]
     beside = [plain(start, 2), *(share_estimated(each.effect, found) for each in steps)]
     return Plot(

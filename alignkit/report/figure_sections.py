@@ -51,6 +51,7 @@ def answers_section(
         for seen, folded in [(not (single_file and place), not single_file)]
     ]
     parts: list[PagePart] = [Paragraph("Each cell against the baseline of its row.", "lead")]
+    # the first one is what the verdict speaks of, so that it is in sight
     parts += [Heading(folds[0].summary), *folds[0].parts, *folds[1:]]
     if len(chosen) > _MOST:
         left = count(len(chosen) - _MOST, "more comparison")
@@ -82,6 +83,7 @@ def _facts(
     if tables:
         yield Beside(tables, "facts-tables")
     if drift.neighbours:
+        # kept once, as the models' own path gives them
         path = own.evaluated_with
         pictures = {each.id: each for each in record.thumbnails if each.path == path}
         of = f" Pictures: as {names.short(path)} gives them." if pictures and seen else ""
@@ -129,6 +131,7 @@ def leading_remarks(record: RunRecord) -> tuple[str, ...]:
 def _sides(own: MatrixEntry, entry: MatrixEntry, names: Names) -> tuple[str, str]:
     """Name the two sides by what differs between them: the path, the runtime or both."""
     both = own.column, entry.column
+    # a name that both have tells them not apart
     paths = both[0].preprocess != both[1].preprocess
     runtimes = both[0].runtime != both[1].runtime
     first, second = (
@@ -166,6 +169,7 @@ def figure_plot(figure: Figure, sides: tuple[str, str], of: str = "") -> Plot:
         for each in figure.marks
     ]
     for each, key in zip(figure.series, _labels(figure, sides), strict=True):
+        # sides have their colours, so that kinds differ by their width
         tone = _TONES[each.side] + " thin" * (each.name != figure.series[0].name)
         marks.append(Line([*zip(each.x, each.y, strict=True)], tone, key))
     return Plot(
@@ -181,7 +185,7 @@ def figure_plot(figure: Figure, sides: tuple[str, str], of: str = "") -> Plot:
 def _labels(figure: Figure, sides: tuple[str, str]) -> list[str]:
     names = {"reference": sides[0], "candidate": sides[1], "": ""}
     labels = [", ".join(filter(None, (each.name, names[each.side]))) for each in figure.series]
-    return [each or figure.y_label for each in labels]
+    return [each or figure.y_label for each in labels]  # a column needs a head
 
 
 def figure_table(figure: Figure, sides: tuple[str, str], of: str = "") -> Table:

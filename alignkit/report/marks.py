@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
+from markupsafe import Markup, escape
+
 from alignkit.report.axis import LaidAxis, Ranged, spread
+from alignkit.text import printable
 from alignkit.text.numbers import shorten
 
 TONES = ("t0", "t1", "t2", "t3")
@@ -23,7 +26,6 @@ LINE = 14.0
 _LETTERS = 60
 """Most letters of a label within a chart."""
 
-Spot: TypeAlias = tuple[float, float]
 Held: TypeAlias = Sequence[tuple[Ranged | None, Ranged | None]]
 """Values of both axes that a chart must hold."""
 DotShape: TypeAlias = Literal["circle", "square", "diamond", "cross", "level", "tick"]
@@ -35,6 +37,21 @@ _SHAPES: dict[DotShape, str] = {
     "level": "m0-9v18",
     "tick": "m0-8v16",
 }
+
+
+def element(tag: str, *inside: str, **attributes: str | float) -> Markup:
+    """Write an element: all that is no markup is escaped, and what is not seen is written out."""
+    given = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{_said(value)}"'
+        for name, value in attributes.items()
+        if value != ""
+    )
+    body = "".join(each if isinstance(each, Markup) else _said(each) for each in inside)
+    return Markup(f"<{tag}{given}>{body}</{tag}>")  # noqa: S704 - each part is escaped above
+
+
+def _said(value: str | float) -> str:
+    return str(escape(printable(value if isinstance(value, str) else number(value))))
 
 
 def number(value: float) -> str:
@@ -99,13 +116,6 @@ class Drawn(NamedTuple):
     href: str = ""
 
 
-class Key(NamedTuple):
-    """The sample of a mark beside its words in the legend."""
-
-    path: Strokes
-    width: int = 14
-
-
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line through points in the order given, on a band where they have intervals."""
@@ -134,13 +144,12 @@ class Line:
         band = (f"band {self.tone}", _line([*low, *top[::-1]]) + "z")
         return Drawn([band, line] if low != top else [line])
 
-    def sample(self) -> Key:
-        if self.loose:
-            return Key((f"cloud {self.tone}", "M7 6h0"))
-        return Key((f"line {self.tone}", "M0 6h26"), width=26)
+    def sample(self) -> Strokes:
+        """Draw it for a legend, in 26 by 12 pixels."""
+        return (f"cloud {self.tone}", "M13 6h0") if self.loose else (f"line {self.tone}", "M0 6h26")
 
 
-def _line(spots: Sequence[Spot]) -> str:
+def _line(spots: Sequence[tuple[float, float]]) -> str:
     """Join points, each place once; one alone is a short stroke."""
     places = [at for at, _ in groupby((round(x, 1), round(y, 1)) for x, y in spots)]
     parts = [part for at, (x, y) in enumerate(places) for part in ("L" if at else "M", x, y)]
@@ -167,18 +176,20 @@ class Dot:
 
     def draw(self, on: Canvas) -> Drawn:
         x, y, wide, high = on.x(self.x), on.y(self.y), spread(self.x), spread(self.y)
-        d = strokes("M", on.x(wide.low), y, "H", on.x(wide.high)) if wide.low < wide.high else ""
-        d += strokes("M", x, on.y(high.low), "V", on.y(high.high)) if high.low < high.high else ""
+        paths = [(f"dot {self.shape}", strokes("M", x, y, _SHAPES[self.shape]))]
+        if (wide.low, high.low) != (wide.high, high.high):  # below the dot
+            across = "M", on.x(wide.low), y, "H", on.x(wide.high)
+            paths.insert(
+                0, ("whisker", strokes(*across, "M", x, on.y(high.low), "V", on.y(high.high)))
+            )
         around = ((8, -7, "start"), (-8, -7, "end"), (8, 15, "start"), (-8, 15, "end"))
         places = [Label(x + dx, y + dy, anchor, self.label) for dx, dy, anchor in around]
         free = [each for each in places if self.label and not each.meets(on.labels)]
         on.labels.extend(free[:1])
-        dot = (f"dot {self.shape}", strokes("M", x, y, _SHAPES[self.shape]))
-        paths = [("whisker", d), dot] if d else [dot]
         return Drawn(paths, self.tone, self.title, self.href)
 
-    def sample(self) -> Key:
-        return Key((f"dot {self.tone} {self.shape}", strokes("M", 7, 6, _SHAPES[self.shape])))
+    def sample(self) -> Strokes:
+        return f"dot {self.tone} {self.shape}", strokes("M", 13, 6, _SHAPES[self.shape])
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,17 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from alignkit.report.axis import Axis, Interval, LaidAxis, Ranged, spread
-from alignkit.report.marks import LETTER, LINE, Canvas, Dot, Key, Line, PlotMark, RuleLine, number
+from alignkit.report.marks import (
+    LETTER,
+    LINE,
+    Canvas,
+    Dot,
+    Line,
+    PlotMark,
+    RuleLine,
+    Strokes,
+    number,
+)
 from alignkit.text.numbers import shorten
 
 _ROW = 26.0
@@ -75,7 +85,7 @@ class Plot:
         from alignkit.report.templates import html  # late, as of a table
 
         on, height = self.canvas()
-        keys: dict[str, Key] = {}  # a legend names each once
+        keys: dict[str, Strokes] = {}  # a legend names each once
         for each in self.marks:
             if not isinstance(each, RuleLine) and each.key and each.key not in keys:
                 keys[each.key] = each.sample()

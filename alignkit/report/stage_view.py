@@ -184,6 +184,7 @@ def heat_map(levels: LevelMap, name: str, of: str) -> Graphic:
         for shade, run in groupby(
             step * _SHADES // 256 for step in steps[row * columns : (row + 1) * columns]
         ):
+            # cells of one shade side by side are one rectangle: pages stay small
             width = len([*run])
             shades[shade] += f"M{at} {row}h{width}v1h-{width}z"
             at += width

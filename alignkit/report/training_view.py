@@ -219,6 +219,7 @@ def _size_table(
     title: str, head: str, curves: Sequence[SizeCurve], names: Names, words: TaskWords
 ) -> Table:
     change = "fewest less most"
+    # the row without a point is the difference between both ends
     rows = [(curve, point) for curve in curves for point in (*curve.points, None)]
 
     def drift(row: tuple[SizeCurve, SizePoint | None]) -> Estimate:
@@ -245,16 +246,18 @@ def mix_section(record: RunRecord, names: Names, intervals: str) -> Section | No
     if not record.mixes:
         return None
     words = TaskWords(record.task)
+
+    def drift(value: Estimate, each: MixFacts) -> str:
+        return words.estimated(each.metric, value)
+
     columns: tuple[Fact[MixFacts], ...] = (
         Fact("Trained with", lambda each: names.short(each.mix)),
         Fact("Served with", lambda each: names.short(each.evaluated_with)),
         Fact("Change of", lambda each: words.label(each.metric)),
-        Fact("Mix, pp", lambda each: each.mixed, "points",
-               format=lambda _, each: words.estimated(each.metric, each.mixed)),
-        Fact("First path alone, pp", lambda each: each.single, "points",
-               format=lambda _, each: words.estimated(each.metric, each.single)),
+        Fact("Mix, pp", lambda each: each.mixed, "points", format=drift),
+        Fact("First path alone, pp", lambda each: each.single, "points", format=drift),
         Fact("Mix less alone, pp", lambda each: each.change, "points",
-               format=lambda _, each: words.changed(each.metric, each.change)),
+               format=lambda value, each: words.changed(each.metric, value)),
     )  # fmt: skip
     caption = (
         "Drift from the cell served with the first path, in the reference runtime, with 95 % "

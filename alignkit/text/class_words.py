@@ -39,6 +39,7 @@ def strongest_class(drift: Drift, words: TaskWords = OF_CLASSES) -> ClassFact | 
         }.items()
         if change.value is not None
     ]
+    # the largest of many changes by chance alone would be large
     sure = [each for each in found if _is_shown(each[2])]
     if not sure:
         return None

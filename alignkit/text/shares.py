@@ -124,7 +124,7 @@ def share_estimated(estimate: Estimate, found: AttributionFacts) -> str:
     return f"{signed(estimate.value, 2)} {ends}".rstrip()
 
 
-def share_of_total(share: FactorShare, found: AttributionFacts) -> str:
+def share_beside_alone(share: FactorShare, found: AttributionFacts) -> str:
     """Write a share with its unit; beside one of zero, what the factor changes alone."""
     value, alone = share.effect.value, share.alone.value
     if value is None:
@@ -146,7 +146,7 @@ def shares_sentence(found: AttributionFacts, of: str) -> str:
     steps = sorted(steps_of(found), key=lambda each: -abs(each.effect.value or 0.0))
     still = [_name(each) for each in steps if adds_nothing(each, found)]
     moved = [
-        f"{_name(each)} ({share_of_total(each, found)})"
+        f"{_name(each)} ({share_beside_alone(each, found)})"
         for each in steps
         if not adds_nothing(each, found)
     ]

@@ -29,7 +29,7 @@ from alignkit.text.shares import (
     factor_words,
     main_shares,
     pushing,
-    share_of_total,
+    share_beside_alone,
     share_words,
 )
 from alignkit.text.stage_changes import unshown
@@ -300,14 +300,14 @@ class _Speaker:
                 f"{factor_words(each, found)} {share_words(each.alone.value or 0.0, found)}"
                 for each in known
             ),
-            "shares": tuple(f"{factor_words(e, found)} {share_of_total(e, found)}" for e in others),
+            "shares": tuple(f"{factor_words(e, found)} {share_beside_alone(e, found)}" for e in others),
         }
         if first is not None:
             rest = tuple(factor_words(each, found) for each in found.shares if each is not first)
             pair = found.reference, found.candidate
             values |= {
                 "first": factor_words(first, found),
-                "share": share_of_total(first, found),
+                "share": share_beside_alone(first, found),
                 "rest": rest,
                 "adds": "adds" if len(rest) == 1 else "add",
                 "mechanism": self._mechanism(pair, first.factor),

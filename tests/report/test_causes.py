@@ -68,6 +68,16 @@ def test_what_the_decoder_does_is_said_where_decoding_adds_to_the_drift():
     assert "Macro recall, inside decode, pp" in [row.cells[0].text for row in table.rows]
 
 
+def test_where_no_change_of_the_model_is_clear_the_pixels_are_named():
+    pixels = next(each for each in quickstart().attributions if each.metric == "pixels")
+    found = parts(
+        recall().model_copy(update={"total": Estimate(-0.001, -0.004, 0.002)}),
+        pixels.model_copy(update={"backend": "", "precision": ""}),
+    )
+    (said,) = sentences(found)
+    assert said.startswith("Cause of mean |Δpixel|: ")
+
+
 def test_the_waterfall_begins_at_the_value_of_the_models_on_their_own_path():
     record = quickstart()
     own = next(e for e in record.matrix if e.aligned and e.row.is_only(recall().reference))
