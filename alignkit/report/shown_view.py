@@ -161,6 +161,7 @@ def leading_entry(
     It is the one that the verdict speaks of, by its index ``headline``, if that changes any
     prediction; else the one that changes most. ``None`` if no entry was compared.
     """
+    # of equal churn the first, so that the reference path's own row leads
     churn = {
         index: each.churn
         for index, each in enumerate(matrix)
@@ -192,8 +193,9 @@ def _groups(
             for each in images.get(pair, [])[: seen + FOLDED]
         ]
         title = names.of(pair[1]), " against ", names.of(pair[0])
-        anchor = f"{why}-{place}"
+        anchor = f"{why}-{place}"  # see `group_ids`
         if place >= (OPEN_GROUPS if lead else 1):
+            # a link in a summary could not be reached
             summary = (*title, f": {lead}") if lead else title
             parts.append(Details(summary, _folded(cards, seen), id=anchor))
             continue
@@ -263,6 +265,7 @@ def _distance(image: ShownImage) -> str:
 
 
 def _captions(image: ShownImage, names: Names) -> list[str]:
+    # in the order of its pictures
     sides = [f"A {names.short(image.reference)}", f"B {names.short(image.candidate)}"]
     if image.difference is None:
         sizes = (f", {width}{TIMES}{height}" for width, height in image.sizes)
@@ -275,25 +278,27 @@ def _outcome(row: ServedPredictions, label: str, names: Names, task: TaskFacts) 
     short = partial(shorten_middle, most=_MOST_ANSWER if row.turned else MOST_NAME)
     turned = _turned(row, label)
     said = zip(row.before, row.after, row.runtimes, turned, strict=True)
+    # seeds that say the same are one change; a runtime is named where it alone changes the answer
     changes = dict.fromkeys(
         f"{short(was)} → {short(now)}" + (f" in {runtime}" if runtime else "")
         for was, now, runtime, kind in said
         if kind
     )
     kinds = [each for each in turned if each]
-    kind = max(dict.fromkeys(kinds), key=kinds.count)
+    kind = max(dict.fromkeys(kinds), key=kinds.count)  # of equally frequent ones the first
     worse, better, neither = task.turned
-    if neither == "neither":
+    if neither == "neither":  # alone on a card it would not say of what
         neither = f"neither {worse} nor {better}"
     words = {"worse": worse, "better": better, "neither": neither, "changed": "changed"}
     share = f"{len(kinds)} of {count(len(turned), 'seed')}" if len(turned) > 1 else ""
-    return RowOutcome(kind, words[kind], share, f"{row_place(row, names)}: {', '.join(changes)}")
+    return RowOutcome(kind, words[kind], share, f"{row_place(row, names)}: {'; '.join(changes)}")
 
 
 def _turned(row: ServedPredictions, label: str) -> Sequence[str]:
     """Tell how each seed's answer changed, as `RowOutcome.kind`; empty where it did not."""
     if row.turned:
         return row.turned
+    # classes say themselves what changed
     return [
         "" if was == now
         else "changed" if not label
