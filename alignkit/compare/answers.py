@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,9 +35,6 @@ from alignkit.compare.metrics import ClassCountArrays, ratio
 from alignkit.errors import DataError, NothingCompared
 from alignkit.record import Estimate, LogitDistance, NoiseFloor
 
-Turned: TypeAlias = Literal["", "worse", "better", "neither", "changed"]
-TURNS: tuple[Turned, ...] = get_args(Turned)
-"""Changes of an answer, by their number in `turned`; the last where the truth is not known."""
 Weights = npt.NDArray[np.float32]
 """(images, draws): how often a draw takes each image."""
 
@@ -336,13 +333,6 @@ def aligned(reference: AnyAnswers, candidate: AnyAnswers) -> tuple[AnyAnswers, A
     if reason := reference.unlike(candidate):
         raise DataError(f"{reason}; evaluate both on the same data, by the same options of 'task:'")
     return reference, candidate
-
-
-def turned(before: Answers, after: Answers) -> npt.NDArray[np.uint8]:
-    """Tell, (n,), how each image's answer changed: a place in `TURNS`."""
-    gain = after.quality() - before.quality()
-    found = np.select([~before.changed(after), gain < 0, gain > 0, gain == 0], [0, 1, 2, 3], 4)
-    return found.astype(np.uint8)
 
 
 def plain_metrics(answers: Answers) -> dict[str, float | None]:

@@ -103,6 +103,7 @@ def row_place(row: ServedPredictions, names: Names) -> str:
 
 def _row(image: ShownImage) -> tuple[ServedPredictions, DrawnPair] | None:
     """Find the row that is drawn: the first whose answers changed, else the first."""
+    # one row is drawn: the boxes of several would hide each other
     rows = [(each, each.drawn) for each in image.predictions if each.drawn]
     return next((each for each in rows if any(each[0].turned)), rows[0] if rows else None)
 
@@ -180,6 +181,7 @@ def _box(
     """Draw a box, upright also where the picture is turned, its text above it and inside."""
     left, top, right, bottom = box.corners
     corners = [(x, y) for x in (left, right) for y in (top, bottom)]
+    # a turned picture swaps its axes
     xs = [place.xx * x + place.xy * y + place.x0 for x, y in corners]
     ys = [place.yx * x + place.yy * y + place.y0 for x, y in corners]
     x, y, end = min(xs), min(ys), max(xs)
@@ -187,6 +189,7 @@ def _box(
     # in hundredths: a picture may be a few pixels large
     parts = [_element("rect", **{name: f"{round(value, 2):g}" for name, value in sides.items()})]
     if text:
+        # else it would leave the picture on the right, or at the top
         late, font = x > 0.6 * size[0], _font(size)
         above = max(y - font / 4, 0.9 * font)
         anchor = {"text_anchor": "end"} if late else {}
@@ -218,6 +221,7 @@ def _words(pair: DrawnPair) -> str:
     if pair.share is not None:
         return f"{plain(100 * pair.share, 2)} % of the pixels have another class"
     kinds: Counter[str] = Counter(each.kind for each in pair.before.boxes)
+    # a box that was won is in B alone
     kinds["won"] = sum(each.kind == "won" for each in pair.after.boxes)
     moved = [each.shift for each in pair.before.boxes if each.shift and each.shift >= _STILL]
     parts = [f"{kinds[kind]} {words}" for kind, words in (
@@ -248,6 +252,7 @@ def _mask(folder: Path, mask: Artifact, names: Sequence[str]) -> tuple[Any, int,
 
     with Image.open(io.BytesIO(shown_bytes(folder, mask))) as read:
         values = np.array(read)
+    # as the PNG has it: the script knows no names of classes
     clear = [at for at, name in enumerate(names) if is_background(name)]
     values[np.isin(values, clear)] = IGNORED
     return pack(values), values.shape[1], values.shape[0]

@@ -126,6 +126,7 @@ def classes_section(
     entries.sort(key=lambda entry: -entry.churn)  # stable: equal ones stay in the record's order
     folds: list[Details] = []
     for entry in entries[:_COMPARISONS]:
+        # without a viewer there is no list to lead to
         found = flows(record, folder, places[entry.place])
         moved = [each if viewer else each.text for each in found]
         folds.append(replace(_class_fold(entry, names, words, moved), open=not folds))
@@ -177,6 +178,7 @@ def _class_table(kept: Sequence[ClassDrift], title: str, words: TaskWords) -> Ta
         Fact("Class", lambda each: each.name),
         Fact(words.task.counted.capitalize(), lambda each: each.support, "count"),
     ]
+    # a metric that no class has here is no column
     known = {"recall", "precision", *(name for each in kept for name in each.others)}
     columns += [
         Fact(f"Δ {in_sentence(each.label)}, pp", partial(_change, each.name), "points", 1)
@@ -206,12 +208,14 @@ def flows(record: RunRecord, folder: Path, index: int) -> list[Link]:
         and (cell.aligned or cell.place == entry.place)
     }
     found: Counter[tuple[str, str]] = Counter()
+    # the files of both are read again: no record keeps a confusion matrix
     for seed in entry.seeds if record.task.class_scores else ():
         both = [files[seed, own] for own in (True, False) if (seed, own) in files]
         read = [read_class_answers(artifact_file(folder, each)) for each in both]
         if len(read) < 2 or set(read[0].ids).isdisjoint(read[1].ids):
             continue
         before, after = aligned(read[0], read[1])
+        # an image that is right now has flowed nowhere
         moved = (before.predicted != after.predicted) & (after.predicted != after.labels)
         for label, now in zip(after.labels[moved], after.predicted[moved], strict=True):
             found[after.classes[label], class_name(after.outputs, int(now))] += 1

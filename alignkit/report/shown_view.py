@@ -37,7 +37,7 @@ from alignkit.text.numbers import (
 from alignkit.text.part_commands import image_command, pair_name
 from alignkit.text.task_words import in_sentence
 
-Reason: TypeAlias = Literal["changed", "pixels", "random"]
+Why: TypeAlias = Literal["changed", "pixels", "random"]
 SEEN, SEEN_OF_OTHERS, FOLDED = 6, 3, 12
 """Cards in sight of the headline's pair and of each other group, and cards behind a fold."""
 OPEN_GROUPS = 2
@@ -47,7 +47,7 @@ _MOST_ANSWER = 90
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RowOutcome:
     """What became of one row's predictions of an image."""
 
     kind: str
@@ -67,7 +67,7 @@ class Card:
     image: ShownImage
     captions: Sequence[str]
     """Of each of its pictures."""
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[RowOutcome]
     """Of the rows whose prediction changed."""
     facts: Sequence[str]
     command: str = ""
@@ -139,7 +139,7 @@ def pixels_section(
     return Section("largest", "Largest pixel differences", parts, nav="Pixel differences")
 
 
-def by_pair(record: RunRecord | DiffRecord, why: Reason) -> dict[tuple[str, str], list[ShownImage]]:
+def by_pair(record: RunRecord | DiffRecord, why: Why) -> dict[tuple[str, str], list[ShownImage]]:
     """Return the images that are shown for a reason, by reference and candidate."""
     found: dict[tuple[str, str], list[ShownImage]] = {}
     for each in record.shown:
@@ -161,6 +161,7 @@ def leading_entry(
     It is the one that the verdict speaks of, by its index ``headline``, if that changes any
     prediction; else the one that changes most. ``None`` if no entry was compared.
     """
+    # of equal churn the first, so that the reference path's own row leads
     churn = {
         index: each.churn
         for index, each in enumerate(matrix)
@@ -177,7 +178,7 @@ def _paths(entry: MatrixEntry) -> frozenset[str]:
 
 
 def _groups(
-    record: RunRecord | DiffRecord, names: Names, why: Reason, *, listed: bool = False
+    record: RunRecord | DiffRecord, names: Names, why: Why, *, listed: bool = False
 ) -> list[PagePart]:
     """Return the images that are shown for a reason, a group for each pair of paths."""
     images = by_pair(record, why)
@@ -192,8 +193,9 @@ def _groups(
             for each in images.get(pair, [])[: seen + FOLDED]
         ]
         title = names.of(pair[1]), " against ", names.of(pair[0])
-        anchor = f"{why}-{place}"
+        anchor = f"{why}-{place}"  # see `group_ids`
         if place >= (OPEN_GROUPS if lead else 1):
+            # a link in a summary could not be reached
             summary = (*title, f": {lead}") if lead else title
             parts.append(Details(summary, _folded(cards, seen), id=anchor))
             continue
@@ -263,6 +265,7 @@ def _distance(image: ShownImage) -> str:
 
 
 def _captions(image: ShownImage, names: Names) -> list[str]:
+    # in the order of its pictures
     sides = [f"A {names.short(image.reference)}", f"B {names.short(image.candidate)}"]
     if image.difference is None:
         sizes = (f", {width}{TIMES}{height}" for width, height in image.sizes)
@@ -270,30 +273,32 @@ def _captions(image: ShownImage, names: Names) -> list[str]:
     return [*sides, f"|B {MINUS} A| {TIMES}{image.amplification:g}"]
 
 
-def _outcome(row: ServedPredictions, label: str, names: Names, task: TaskFacts) -> Outcome:
+def _outcome(row: ServedPredictions, label: str, names: Names, task: TaskFacts) -> RowOutcome:
     """Word the predictions of one row: each change once, as the list of images has it."""
     short = partial(shorten_middle, most=_MOST_ANSWER if row.turned else MOST_NAME)
     turned = _turned(row, label)
     said = zip(row.before, row.after, row.runtimes, turned, strict=True)
+    # seeds that say the same are one change; a runtime is named where it alone changes the answer
     changes = dict.fromkeys(
         f"{short(was)} → {short(now)}" + (f" in {runtime}" if runtime else "")
         for was, now, runtime, kind in said
         if kind
     )
     kinds = [each for each in turned if each]
-    kind = max(dict.fromkeys(kinds), key=kinds.count)
+    kind = max(dict.fromkeys(kinds), key=kinds.count)  # of equally frequent ones the first
     worse, better, neither = task.turned
-    if neither == "neither":
+    if neither == "neither":  # alone on a card it would not say of what
         neither = f"neither {worse} nor {better}"
     words = {"worse": worse, "better": better, "neither": neither, "changed": "changed"}
     share = f"{len(kinds)} of {count(len(turned), 'seed')}" if len(turned) > 1 else ""
-    return Outcome(kind, words[kind], share, f"{row_place(row, names)}: {', '.join(changes)}")
+    return RowOutcome(kind, words[kind], share, f"{row_place(row, names)}: {'; '.join(changes)}")
 
 
 def _turned(row: ServedPredictions, label: str) -> Sequence[str]:
-    """Tell how each seed's answer changed, as `Outcome.kind`; empty where it did not."""
+    """Tell how each seed's answer changed, as `RowOutcome.kind`; empty where it did not."""
     if row.turned:
         return row.turned
+    # classes say themselves what changed
     return [
         "" if was == now
         else "changed" if not label

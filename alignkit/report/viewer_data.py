@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.compare.answers import TURNS, Answers, aligned, turned
+from alignkit.compare.answers import Answers, aligned
 from alignkit.compare.class_answers import ClassAnswers, class_name
 from alignkit.compare.image_table import LAST, ImageTable, read_image_table
 from alignkit.compare.metrics import NO_PREDICTION
@@ -41,8 +41,10 @@ from alignkit.text.task_words import capital
 # The list is filtered in the browser, which would have to load every name of a million.
 LISTED = 10_000
 """Images that a page lists at most."""
+CHANGE_KINDS = ("", "worse", "better", "neither", "changed")
+"""What a change is, by its number in `turned`; the last where the truth is not known."""
 _CLASS_KINDS = ("", "lost", "gained", "moved", "changed")
-"""`TURNS` of classes, as the list filters by them."""
+"""The same of classes, as the list filters by them."""
 Both: TypeAlias = tuple[Answers, Answers]
 """Answers of the aligned cell and of another one of its row, with the same seed."""
 
@@ -107,19 +109,18 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
     commands = _commands(record.command, [*record.images, *record.shown_pairs, *record.shown])
     said = said_answers(order, read)
     scored = {key: each for key, each in read.items() if isinstance(each, ClassAnswers)}
-    own = {cell.key for cell in record.cells if cell.aligned}
     return {
         "ids": [*order.ids],
         "choice": order.choice,
         **said,
         "exact": task.class_scores,
-        "kinds": _CLASS_KINDS if task.class_scores else TURNS,
+        "kinds": _CLASS_KINDS if task.class_scores else CHANGE_KINDS,
         "colours": COLOURS,
         "pixels": {name: order.measures(table) for name, table in tables.items()},
         "margins": {
-            key: pack(order.spread(each.ids, each.margins().astype(np.float32), np.nan))
-            for key, each in scored.items()
-            if key in own
+            cell.key: pack(order.spread(each.ids, each.margins().astype(np.float32), np.nan))
+            for cell in record.cells
+            if cell.aligned and (each := scored.get(cell.key))
         },
         "certainty": certainty(record, scored),
         "comparisons": [
@@ -178,7 +179,7 @@ def _compared(record: RunRecord, read: Mapping[str, Answers]) -> dict[Place, lis
 
 def _pair(trained: str, evaluated: str, measured: Mapping[str, str]) -> str:
     """Name the pair whose pixels were compared, whichever came first; empty if none was."""
-    both = (pair_name(trained, evaluated), pair_name(evaluated, trained))
+    both = pair_name(trained, evaluated), pair_name(evaluated, trained)
     return next((name for name in both if name in measured), "")
 
 
@@ -323,13 +324,12 @@ class ImageOrder:
         drawn = choose(others, max(0, LISTED - len(chosen)), seed=0)
         listed = [n for place, n in enumerate(whole.ids) if place in chosen or n in drawn]
         every = {whole.ids[place] for place in np.flatnonzero(changed)}
-        found = len(every.intersection(listed))
-        share = "all" if found == len(every) else f"{grouped(found)} of the"
         return cls.ordered(
             listed,
-            f"{grouped(len(listed))} of {count(len(whole.ids), 'image')} are listed: {share} "
-            f"{grouped(len(every))} that changed in a comparison, those whose pixels differ most, "
-            "and others by chance. The tables of this page count every image.",
+            f"{grouped(len(listed))} of {count(len(whole.ids), 'image')} are listed: "
+            f"{grouped(len(every.intersection(listed)))} of the {grouped(len(every))} that changed "
+            "in a comparison, those whose pixels differ most, and others by chance. The tables of "
+            "this page count every image.",
         )
 
     @classmethod
@@ -352,7 +352,7 @@ class ImageOrder:
     ) -> tuple[list[npt.NDArray[np.uint8]], npt.NDArray[np.float64]]:
         """Return how each image's answer changed, by seed, and how far it moved at most.
 
-        The first are places in `TURNS`; both are 0 where it did not change.
+        The first are places in `CHANGE_KINDS`; both are 0 where it did not change.
         """
         kinds = [np.zeros(len(self.ids), np.uint8) for _ in seeds]
         moved = np.zeros(len(self.ids))
@@ -379,6 +379,13 @@ class ImageOrder:
         return {"last": LAST, "ssim": packed(table.ssim), "stages": stages}
 
 
+def turned(before: Answers, after: Answers) -> npt.NDArray[np.uint8]:
+    """Tell, (n,), how each image's answer changed: a place in `CHANGE_KINDS`."""
+    gain = after.quality() - before.quality()
+    found = np.select([~before.changed(after), gain < 0, gain > 0, gain == 0], [0, 1, 2, 3], 4)
+    return found.astype(np.uint8)
+
+
 def ranks(moved: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Rank images by how far they moved: 0 for one that did not, 1 for the greatest."""
     levels = np.unique(moved[moved > 0])
@@ -388,5 +395,4 @@ def ranks(moved: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def _greatest(values: npt.NDArray[Any], most: int) -> list[int]:
     """Return the places of the greatest values above 0, in order where they are equal."""
     order = np.argsort(-values, kind="stable")
-    places: list[int] = order[: min(most, np.count_nonzero(values))].tolist()
-    return places
+    return [int(place) for place in order[: min(most, np.count_nonzero(values))]]

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.compare.answers import TURNS, Answers, aligned, turned
+from alignkit.compare.answers import Answers, aligned
 from alignkit.findings.matrix import predictions_of
 from alignkit.record import Drawn, DrawnPair, ServedPredictions
 from alignkit.record.picture_facts import write_pair, write_truth
@@ -19,6 +19,10 @@ from alignkit.task_facts import TaskFacts
 
 if TYPE_CHECKING:
     from alignkit.predict.predict_cells import Predicted
+
+
+_TURNS: tuple[Literal["", "worse", "better", "neither", "changed"], ...]
+_TURNS = ("", "worse", "better", "neither", "changed")
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,10 @@ class Served:
     # of all images at once: the quality of an embedding is that of a search among them
     @cached_property
     def turned(self) -> npt.NDArray[np.uint8]:
-        """How each image's answer changed, (n,); see `alignkit.compare.answers.turned`."""
-        return turned(self.before, self.after)
+        """How each image's answer changed, (n,), a place in `_TURNS`: the last without labels."""
+        gain = self.after.quality() - self.before.quality()
+        kinds = [~self.before.changed(self.after), gain < 0, gain > 0, gain == 0]
+        return np.select(kinds, [0, 1, 2, 3], 4).astype(np.uint8)
 
     def changed(self, image: str) -> bool:
         """Tell whether the answer to an image changed."""
@@ -118,7 +124,7 @@ def ranked_changes(served: Sequence[Served]) -> tuple[PredictionChange, ...]:
             at = np.array([places[name] for name in each.before.ids], np.int64)
             changed = each.turned > 0
             changes[at] |= changed
-            losses[at] |= each.turned == TURNS.index("worse")
+            losses[at] |= each.turned == _TURNS.index("worse")
             moved = each.before.apart(each.after)[changed]
             moved = np.nan_to_num(moved, nan=np.inf)
             shift[at[changed]] = np.maximum(shift[at[changed]], moved)
@@ -181,6 +187,6 @@ class ServedImages:
             after=tuple(each.after.said(place) for each, place in at),
             runtimes=tuple("" if each.own_runtime else each.runtime for each in row),
             # classes say themselves what changed
-            turned=() if self._task.class_scores else tuple(TURNS[e.turned[p]] for e, p in at),
+            turned=() if self._task.class_scores else tuple(_TURNS[e.turned[p]] for e, p in at),
             drawn=drawn,
         )

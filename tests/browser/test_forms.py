@@ -82,7 +82,7 @@ def test_changes_are_told_apart_by_words(comparison, driver):
     browser = Browser(driver, comparison)
     browser.open("", LOADED)
     assert ", worse" in browser.text("#matrix table")
-    assert "5 flip no more" in browser.text("#images")
+    assert "flips no more: 5" in browser.text("#images")
 
 
 def test_links_within_the_comparison_lead_somewhere(comparison, driver):

@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from alignkit.compare.answers import TURNS, aligned, turned
+from alignkit.compare.answers import aligned
 from alignkit.report import render
+from alignkit.report.viewer_data import CHANGE_KINDS, turned
 from alignkit.tasks.multi_label.multi_label_answers import MultiLabelAnswers
 from tests.packed import unpack
 from tests.report.said_run import write_said_run
@@ -55,7 +56,7 @@ def test_changes_of_a_comparison_agree_with_the_jaccard_index(run):
         gain = jaccard(two, index) - jaccard(one, index)
         words = "worse" if gain < 0 else "better" if gain > 0 else "neither"
         changed = not np.array_equal(one.given[index], two.given[index])
-        assert TURNS[kind] == (words if changed else "")
+        assert CHANGE_KINDS[kind] == (words if changed else "")
 
 
 def test_without_the_truth_a_change_is_neither_worse_nor_better():
@@ -66,7 +67,7 @@ def test_without_the_truth_a_change_is_neither_worse_nor_better():
         )
         for scores in ([[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.9], [0.9, 0.2]])
     )  # fmt: skip
-    assert [TURNS[kind] for kind in turned(one, two)] == ["changed", ""]
+    assert [CHANGE_KINDS[kind] for kind in turned(one, two)] == ["changed", ""]
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from alignkit.record.study_documents import (
 )
 from alignkit.report.comparison.compare_tables import CHANGES, ORDER, leading, pair_words
 from alignkit.report.page import Details, Graphic, PagePart, Paragraph, Section
-from alignkit.report.shown_view import Card, Outcome, image_card
+from alignkit.report.shown_view import Card, RowOutcome, image_card
 from alignkit.report.table import RowCells, Table, numbers
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, significant
@@ -72,7 +72,7 @@ class Pictures:
         card = image_card(shown, "", names)
         said = f"earlier {image.before}, later {image.after}"
         facts = [*card.facts, *["pixels of the earlier run"] * (not index)]
-        outcome = Outcome("", _WORDS[image.change], "", said)
+        outcome = RowOutcome("", _WORDS[image.change], "", said)
         return replace(card, outcomes=[outcome], facts=facts)
 
 
