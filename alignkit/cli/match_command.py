@@ -20,8 +20,6 @@ from alignkit.cli.arguments import (
 from alignkit.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from alignkit.search.configurations import Configuration
     from alignkit.search.match_result import Match
     from alignkit.search.tap_report import TapReport
@@ -228,19 +226,21 @@ def _require(
 
 
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:
-    from rich.console import Console
+    from alignkit.report.table import Table
+    from alignkit.search.match_text import (
+        fewer_changes,
+        headline,
+        match_columns,
+        paste,
+        surrogates,
+    )
 
-    from alignkit.search.match_text import fewer_changes, headline, paste, surrogates
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 160  # wide enough that lines of a log are not folded
     for fact in found.facts:
         print(fact)
     print(headline(found, names))
     if fewer := fewer_changes(found, names):
         print(fewer)
-    console.print(_table(found, names))
+    print(*Table.made("", match_columns(found, names), found.ranking).text(), sep="\n")
     if not names:  # a serving option's name says it
         for decoder, evidence in surrogates(found, names).items():
             print(f"{decoder} is a {evidence}")
@@ -251,31 +251,3 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
         print(f"{len(found.left_out)} images skipped; the first, {first_out}: {reason}")
     if not names and (block := paste(found, "matched")):
         print(f"\npreprocess:\n{indent(block, '  ')}")
-
-
-def _table(found: Match, names: Mapping[Configuration, str]) -> Table:
-    from rich.table import Table
-
-    from alignkit.search.match_text import alternatives, label, levels
-    from alignkit.text.numbers import percent, plain
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    table.add_column("configuration", overflow="fold", ratio=1)
-    with_churn = found.winner.churn is not None
-    for heading in ("mean |Δ|", "max |Δ|", "identical", "unseen", *["churn"] * with_churn):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for place, each in enumerate(found.ranking, 1):
-        same = alternatives(each, names)
-        first = each.configurations[0]
-        churn = each.churn.value if each.churn else None
-        table.add_row(
-            f"{place}",
-            names.get(first, label(first)) + (f"\n[dim]same pixels: {same}[/]" if same else ""),
-            levels(each.mean_abs.value or 0.0),
-            plain(each.max_abs, 1),
-            f"{each.identical}/{found.images}",
-            "" if each.unseen is None else levels(each.unseen),
-            *([] if churn is None else [percent(churn, 2)]),
-        )
-    return table

@@ -19,9 +19,8 @@ from alignkit.report.stage_view import stage_sections
 from alignkit.report.table import Table
 from alignkit.report.verdict_view import rules_tables, shown_icon, tally
 from alignkit.search.configurations import Configuration
-from alignkit.search.match_result import Match, Ranked
-from alignkit.search.match_text import headline, label, levels, paste
-from alignkit.text.column import Fact
+from alignkit.search.match_result import Match
+from alignkit.search.match_text import headline, match_columns, paste
 from alignkit.text.diff_words import ending, images_words, prediction_lines
 from alignkit.text.names import Names, surrogate_notes
 from alignkit.text.task_words import TaskWords
@@ -131,21 +130,7 @@ def diff_html(record: DiffRecord) -> str:
 
 def match_html(match: Match, names: Mapping[Configuration, str]) -> str:
     """Show the sentence of a match, the facts of its target, the ranking, and the block to copy."""
-
-    def name(each: Ranked) -> str:
-        first = each.configurations[0]
-        return names.get(first) or label(first)
-
-    columns: tuple[Fact[Ranked], ...] = (
-        Fact("Configuration", name),
-        Fact("Mean Δ", lambda each: each.mean_abs.value, "levels",
-               format=lambda mean, _: levels(mean), note=lambda each: each.mean_abs.reason),
-        Fact("Max Δ", lambda each: each.max_abs, "levels", 1),
-        Fact("Identical", lambda each: f"{each.identical}/{match.images}", "count"),
-        Fact("Mean Δ, unseen", lambda each: each.unseen, "levels",
-               format=lambda mean, _: levels(mean), note="no other images were kept for this test"),
-        Fact("Churn", lambda each: each.churn, "share", note="no model was given"),
-    )  # fmt: skip
+    columns = match_columns(match, names)
     table = Table.made("Nearest configurations, in grey levels", columns, match.ranking)
     block = "" if names else paste(match, "matched")
     return _fragment(

@@ -21,22 +21,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from alignkit.compare.order_statistics import percentile
+from alignkit.plan.plan_keys import narrow_to_cells
 from alignkit.record import Artifact, Estimate
 from alignkit.record.bench_facts import BenchRecord, FrontierPlace, ServingOption
 from alignkit.record.document import document_text
 from alignkit.serve.rounds import Load, TimedOption, time_options
 from alignkit.serve.served_facts import gain_over, served_facts, throughput
 from alignkit.serve.serving import COLUMNS
-from alignkit.serve.serving_options import ReadyOption
+from alignkit.serve.serving_options import ReadyOption, ready_options
 from alignkit.stored_file import write_atomically
-from alignkit.studies.bench.begun_bench import BegunBench, BenchResult
+from alignkit.studies.bench.begun_bench import BegunBench, BenchResult, KnownDrift, known_drift
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
-    from alignkit.record.bench_facts import FrontierPlace
-    from alignkit.serve.rounds import Load, TimedOption, TimedRound
-    from alignkit.serve.serving_options import ReadyOption
-    from alignkit.studies.bench.begun_bench import KnownDrift
+    from alignkit.serve.rounds import TimedRound
     from alignkit.workspace import Context
 
 _REFERENCE_CHURN = Estimate(0.0, 0.0, 0.0)
@@ -198,14 +196,19 @@ def bench(
     than there are, `NothingCompared` without an image that every path decodes.
     """
     begun = BegunBench.of(experiment, context, cpus=cpus, words=words)
-    ready, folder = begun.ready(cells, load.batch), begun.folder()
-    servings = [each.serving for each in ready.options]
-    timed = time_options(servings, load, begun.cpus, context.progress)
+    narrowed, folder = narrow_to_cells(begun.plan, cells), begun.folder()
+    keys = [begun.plan.key, narrowed.key]
+    drift = known_drift(begun.experiment, keys, context.workspace, cells)
+    options, images = ready_options(narrowed, context, load.batch)
+    timed = time_options([e.serving for e in options], load, begun.cpus, context.progress)
     record = BenchRecord(
         **begun.facts(),
-        **ready.facts,
-        options=option_facts(ready.options, timed, ready.drift, load, begun.cpus),
-        requests=_stored(ready.options, timed, folder),
+        task=experiment.task.facts(),
+        images=len(images),
+        batch=load.batch,
+        drift_from=drift.folder,
+        options=option_facts(options, timed, drift, load, begun.cpus),
+        requests=_stored(options, timed, folder),
     )
     write_atomically(folder / "bench.json", document_text(record))
     return BenchResult(record, folder)

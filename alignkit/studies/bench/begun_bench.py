@@ -8,18 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from alignkit.compare.statistics import with_unseen
 from alignkit.findings.environment import environment
 from alignkit.findings.provenance import paths_facts
 from alignkit.plan.made_models import with_made_models
-from alignkit.plan.plan_keys import keyed_plan, narrow_to_cells
+from alignkit.plan.plan_keys import keyed_plan
 from alignkit.record.bench_facts import ServedDrift
 from alignkit.record.document import read_record
 from alignkit.runner.assemble import command
 from alignkit.serve.cpu_use import chosen_cpus, cpu_quota, load_average
-from alignkit.serve.serving_options import ReadyOption, ready_options
 from alignkit.text.task_words import TaskWords
 from alignkit.version import __version__
 
@@ -40,15 +39,6 @@ class BenchResult(Generic[TimedRecord]):
 
     record: TimedRecord
     folder: Path
-
-
-class ReadyBench(NamedTuple):
-    """Serving options that are ready to be timed, with what is known of them before."""
-
-    options: list[ReadyOption]
-    drift: KnownDrift
-    facts: dict[str, Any]
-    """Fields of `BenchRecord`, besides those of `BegunBench.facts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +75,6 @@ class BegunBench:
         experiment = with_made_models(experiment, context) if makes else experiment
         plan = keyed_plan(experiment, context.workspace)
         return cls(experiment, context, plan, words, held, before, started, clock)
-
-    def ready(self, cells: Sequence[str], batch: int) -> ReadyBench:
-        """Make the serving options of some cells, or all, ready; raises as `ready_options`."""
-        narrowed = narrow_to_cells(self.plan, cells)
-        keys, workspace = [self.plan.key, narrowed.key], self.context.workspace
-        drift = known_drift(self.experiment, keys, workspace, cells)
-        options, images = ready_options(narrowed, self.context, batch)
-        task, count = self.experiment.task.facts(), len(images)
-        facts = {"task": task, "images": count, "batch": batch, "drift_from": drift.folder}
-        return ReadyBench(options, drift, facts)
 
     def folder(self, kind: str = "bench") -> Path:
         """Return the folder that the bench is stored in."""

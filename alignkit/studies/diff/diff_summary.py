@@ -1,6 +1,6 @@
 """`DiffRecord` → text for a terminal: coverage, stages of each pair, kinds, the worst, the cause.
 
-At most 40 lines: with many candidates, each gets fewer details.
+At most 50 lines: with many candidates, each gets fewer details.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
 from alignkit.compare.image_table import LAST
-from alignkit.record import Coverage, PixelStage
+from alignkit.record import PixelStage
 from alignkit.record.diff_document import DiffRecord, ImageDrift, PairDiff
 from alignkit.report.diff_page import (
     DISTANCES,
@@ -22,6 +22,7 @@ from alignkit.report.diff_page import (
     moved_table,
     stages_alone,
 )
+from alignkit.report.run_view import coverage_tables, coverage_words
 from alignkit.report.stage_view import planes_table
 from alignkit.report.table import Table
 from alignkit.text.column import Fact, of_part
@@ -33,10 +34,12 @@ from alignkit.text.diff_words import (
     matter_words,
     prediction_lines,
 )
-from alignkit.text.names import surrogate_lines
-from alignkit.text.numbers import DASH, count, shorten
+from alignkit.text.names import Names, surrogate_lines
+from alignkit.text.numbers import DASH
 
-LINES = 40
+LINES = 50
+_MOST_IMAGES = 4
+"""Of a table of images that were not decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,37 +90,11 @@ def _lines(record: DiffRecord, detail: Detail) -> list[str]:
     return lines
 
 
-_MOST_FAILED = 3
-
-
-_COVERAGE: tuple[Fact[Coverage], ...] = (
-    Fact("Coverage", attrgetter("preprocess")),
-    Fact("Ok", attrgetter("ok"), "count"),
-    Fact("Corrupt", attrgetter("corrupt"), "count"),
-    Fact("Failed", attrgetter("failed"), "count"),
-    Fact("Unsupported", attrgetter("unsupported"), "count"),
-)
-
-
-def _coverage(record: DiffRecord) -> list[str]:
-    lines = Table.made("", _COVERAGE, record.coverage).text()
-    for each in record.coverage_diffs:
-        lines += [
-            f"decoded by {side.by}, not by {side.not_by}: {count(side.images, 'image')}, among "
-            f"{shorten(', '.join(side.examples), 60)}"
-            for side in each.one_sided
-        ]
-    return lines + _unread(record)
-
-
-def _unread(record: DiffRecord) -> list[str]:
-    """Name some images that fail on every path for one reason, as those that are not read do."""
-    failed = [
-        {(each.id, each.reason) for each in path.examples if each.outcome == "failed"}
-        for path in record.coverage
-    ]
-    both = sorted(set.intersection(*failed)) if failed else []
-    return [f"failed: {name}: {shorten(reason, 120)}" for name, reason in both[:_MOST_FAILED]]
+def _coverage(record: DiffRecord) -> Iterator[str]:
+    told = record.coverage, record.coverage_diffs, Names(record.paths)
+    yield coverage_words(*told)
+    for table in coverage_tables(*told):
+        yield from table.text(_MOST_IMAGES)
 
 
 def _pair(pair: PairDiff, detail: Detail, record: DiffRecord) -> list[str]:
