@@ -10,7 +10,8 @@ from alignkit.record.document import read_record, write_record
 from alignkit.report import kept_report as module
 from alignkit.report.kept_report import kept_report
 from alignkit.report.write_report import ReportOptions
-from tests.report.run_folder import write_run
+from tests.report.records import quickstart
+from tests.run_pair import write_small_run
 
 WHOLE = ReportOptions()
 
@@ -18,7 +19,7 @@ WHOLE = ReportOptions()
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rendered")
-    write_run(folder)
+    write_small_run(folder, shown=quickstart(folder).shown[:2])
     kept_report(folder, WHOLE)
     return folder
 
