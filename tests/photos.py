@@ -29,6 +29,7 @@ def photo(name: str = "china", height: int = 61, width: int = 97) -> np.ndarray:
     return np.asarray(Image.fromarray(whole_photo(name)).resize((width, height)))
 
 
+@cache
 def scene(seed: int, height: int = 427, width: int = 640) -> np.ndarray:
     """Coloured discs of every size on a sloping sky, with noise: edges and textures of a photo."""
     draw = np.random.default_rng(seed)

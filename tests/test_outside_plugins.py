@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,10 +27,18 @@ def site(tmp_path_factory) -> Path:
 
 
 def alignkit(site: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess:
+    return python(site, "-m", "alignkit", *words, cwd=cwd)
+
+
+def python(site: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess:
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
-    command = [sys.executable, "-m", "alignkit", *words]
     return subprocess.run(
-        command, env=environment, cwd=cwd, capture_output=True, text=True, check=False
+        [sys.executable, *words],
+        env=environment,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -57,17 +66,21 @@ def test_the_documented_decoder_keeps_the_documented_contract(site):
 
 def test_diff_takes_it_and_suggests_it(site, tmp_path):
     (tmp_path / "photo.jpg").write_bytes(encoded(photo()))
-    paths = ["--preprocess", "pillow-train", "--size", "32", "--preprocess"]
-    stack = "{decode: %s, resize: {name: pillow, size: 32}}"
-    done = alignkit(site, "diff", str(tmp_path), *paths, stack % "pillow-icc", "--out",
-                    f"json={tmp_path}/diff.json")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    done = alignkit(site, "diff", str(tmp_path), *paths, stack % "pillow-ic")
-    assert done.returncode == 2
-    assert "did you mean 'pillow-icc'?" in done.stderr
-    done = alignkit(site, "diff", str(tmp_path), *paths, stack % "broken-one")
-    assert done.returncode == 2
-    assert "decoder 'broken-one': its package alignkit-broken cannot be imported" in done.stderr
+    code = (  # in one process, as each would import its libraries again
+        "import sys; from alignkit.cli import main\n"
+        "for name in ('pillow-icc', 'pillow-ic', 'broken-one'):\n"
+        "    stack = '{decode: %s, resize: {name: pillow, size: 32}}' % name\n"
+        "    sys.argv[1:] = ['diff', '.', '-p', 'pillow-train', '--size', '32', '-p', stack]\n"
+        "    try: main()\n"
+        "    except SystemExit as ended: print('ended with', ended.code or 0, file=sys.stderr)\n"
+    )
+    done = python(site, "-c", code, cwd=tmp_path)
+    taken, misspelt, broken, _ = re.split(r"ended with (?=\d)", done.stderr)
+    assert misspelt.startswith("0\n"), taken
+    assert "did you mean 'pillow-icc'?" in misspelt
+    assert broken.startswith("2\n")
+    assert "decoder 'broken-one': its package alignkit-broken cannot be imported" in broken
+    assert done.stderr.endswith("ended with 2\n")
     assert "Traceback" not in done.stderr
 
 

@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -149,17 +150,22 @@ class _Imported(Mapping[str, Any]):
         return len(COMMANDS)
 
     def __getitem__(self, name: str) -> Any:
-        module, _, attribute = COMMANDS[name].target.partition(":")
-        found = getattr(import_module(f"alignkit.cli.{module}"), attribute)
-        around = typer.Typer(add_completion=False, rich_markup_mode=None)
-        around.callback()(_nothing)  # without one, typer makes a single command no group
-        if isinstance(found, typer.Typer):
-            around.add_typer(found)
-        else:
-            around.command(name)(found)
-        group = typer.main.get_command(around)
-        assert isinstance(group, TyperGroup)
-        return group.commands[name]
+        return _imported(name)
+
+
+@cache  # a process that calls a command often, as tests do, reads its parameters once
+def _imported(name: str) -> Any:
+    module, _, attribute = COMMANDS[name].target.partition(":")
+    found = getattr(import_module(f"alignkit.cli.{module}"), attribute)
+    around = typer.Typer(add_completion=False, rich_markup_mode=None)
+    around.callback()(_nothing)  # without one, typer makes a single command no group
+    if isinstance(found, typer.Typer):
+        around.add_typer(found)
+    else:
+        around.command(name)(found)
+    group = typer.main.get_command(around)
+    assert isinstance(group, TyperGroup)
+    return group.commands[name]
 
 
 def _nothing() -> None:

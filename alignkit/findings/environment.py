@@ -7,6 +7,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Collection
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -68,12 +69,17 @@ def versions() -> dict[str, str]:
         for distribution in (*plugin.distributions, *filter(None, [plugin.package]))
     }
     found = {"alignkit": __version__}
-    for name in sorted(names.union(_LIBRARIES)):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue  # not installed: the plugins that need it say so
-    return found
+    installed = {name: _installed(name) for name in sorted(names.union(_LIBRARIES))}
+    # those that are not installed are said by the plugins that need them
+    return found | {name: version for name, version in installed.items() if version}
+
+
+@cache  # an upgrade changes nothing that this process has loaded
+def _installed(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def codecs(decoders: Collection[str] = tuple(DECODERS.own)) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,12 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from PIL import Image
 from sklearn import metrics as sklearn_metrics
 
 from alignkit.compare.predictions import Predictions
 from alignkit.experiment import load_experiment
 from alignkit.record.document import read_record
+from tests.photos import encoded
 
 OUTPUTS = ("emu", "dog", "fox", "cat", "gnu", "bee", "hen", "ant", "jay", "owl")
 CLASSES = ("ant", "bee", "cat", "dog")
@@ -30,25 +31,38 @@ gate: {{informational: true}}
 """
 
 
-@pytest.fixture
-def folder(tmp_path) -> Path:
+@cache
+def half_known() -> dict[str, bytes]:
     """A graph of ten outputs and 80 photographs of four of its classes: noise that it half knows."""
     rng = np.random.default_rng(0)
     patterns = rng.normal(size=(10, 3, 16, 16)).astype(np.float32)
     patterns /= np.sqrt((patterns**2).sum(axis=(1, 2, 3), keepdims=True))
-    write_graph(tmp_path / "ten.onnx", patterns)
+    files = {"ten.onnx": graph_of(patterns)}
     for name in CLASSES:
         pattern = patterns[OUTPUTS.index(name)].transpose(1, 2, 0).repeat(3, 0).repeat(3, 1)
-        (tmp_path / "data" / "eval" / name).mkdir(parents=True)
         for index in range(20):
             pixels = 128 + 150 * pattern + rng.normal(scale=70, size=pattern.shape)
-            image = Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
-            image.save(tmp_path / "data" / "eval" / name / f"{index:02}.png")
+            image = encoded(pixels.clip(0, 255).astype(np.uint8), "PNG")
+            files[f"data/eval/{name}/{index:02}.png"] = image
+    return files
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """The files of `half_known`, and the names of the graph's outputs."""
+    for name in CLASSES:
+        (tmp_path / "data" / "eval" / name).mkdir(parents=True)
+    for name, data in half_known().items():
+        (tmp_path / name).write_bytes(data)
     (tmp_path / "outputs.txt").write_text("\n".join(OUTPUTS) + "\n")
     return tmp_path
 
 
 def write_graph(file: Path, patterns: np.ndarray) -> None:
+    file.write_bytes(graph_of(patterns))
+
+
+def graph_of(patterns: np.ndarray) -> bytes:
     weights = patterns.reshape(len(patterns), -1).T.copy()
     graph = helper.make_graph(
         [
@@ -61,9 +75,7 @@ def write_graph(file: Path, patterns: np.ndarray) -> None:
         [numpy_helper.from_array(weights, "weights")],
     )
     opset = [helper.make_opsetid("", 17)]
-    file.write_bytes(
-        helper.make_model(graph, opset_imports=opset, ir_version=8).SerializeToString()
-    )
+    return helper.make_model(graph, opset_imports=opset, ir_version=8).SerializeToString()
 
 
 def written(folder: Path, classes: str = "", root: Path | None = None) -> Path:

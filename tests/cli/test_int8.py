@@ -9,7 +9,9 @@ data: {name: digits-on-photos, train: 40, eval: 20}
 preprocess:
   a: {decode: pillow, resize: {name: pillow, size: 32}}
   b: {decode: opencv, resize: {name: opencv, size: 32}}
-train: {epochs: 1}
+train: {epochs: 1, seeds: [0]}
+attribute: {images: none}
+report: {changed: 0, worst: 1, random: 0}
 evaluate:
   backends:
     - torch

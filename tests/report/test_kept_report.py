@@ -9,7 +9,8 @@ from alignkit import version
 from alignkit.record.document import read_record, write_record
 from alignkit.report import write_report as module
 from alignkit.report.write_report import ReportOptions, kept_report
-from tests.report.run_folder import write_run
+from tests.report.records import quickstart
+from tests.run_pair import write_small_run
 
 WHOLE = ReportOptions()
 
@@ -17,7 +18,7 @@ WHOLE = ReportOptions()
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rendered")
-    write_run(folder)
+    write_small_run(folder, shown=quickstart(folder).shown[:2])
     kept_report(folder, WHOLE)
     return folder
 

@@ -11,7 +11,7 @@ from alignkit.experiment.yaml_argument import named_paths
 from alignkit.predict.given_model import given_model, given_task
 from alignkit.progress import NoProgress
 from alignkit.record.diff_document import write_diff_record
-from alignkit.record.document import write_record
+from alignkit.record.document import read_record, write_record
 from alignkit.report.diff_page import render_diff
 from alignkit.report.notebook import run_html
 from alignkit.report.terminal_view import summary
@@ -20,7 +20,7 @@ from alignkit.studies.diff import DiffRequest, diff
 from alignkit.studies.diff.diff_summary import diff_summary
 from alignkit.task_facts import CLASSIFICATION
 from tests.predict.test_given_answers import FLOAT, ONE, SCORES, SIDE, node, written
-from tests.report.run_folder import write_run
+from tests.run_pair import write_small_run
 from tests.studies.diff.test_diff import FILES, samples_of
 
 SHOWN = {
@@ -79,7 +79,7 @@ def test_a_diff_says_what_the_outputs_are(name, tmp_path):
 @pytest.mark.parametrize("labelled", [True, False])
 @pytest.mark.parametrize("scale", SHOWN)
 def test_every_surface_of_a_run_says_what_the_outputs_are(scale, labelled, tmp_path):
-    made = write_run(tmp_path)
+    made = read_record(write_small_run(tmp_path, flipped=range(5)))
     data = made.data.model_copy(update={} if labelled else {"classes": ()})
     record = made.model_copy(update={"task": replace(made.task, scores=scale), "data": data})
     assert record.labelled is labelled
