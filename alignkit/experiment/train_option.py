@@ -16,13 +16,13 @@ from alignkit.experiment.option import (
     Flag,
     Fraction,
     Integer,
-    Name,
     Number,
     Positive,
     refuse,
     wrong,
 )
 from alignkit.models.architectures import SCHEMA, unknown_model
+from alignkit.preprocess.stages import Name
 
 LossName = Literal["softmax", "arcface", "cosface", "circle"]
 PUBLISHED: dict[str, tuple[float, float]] = {
