@@ -97,14 +97,6 @@ def given_checkpoint(given: UserModel, classes: Sequence[str], size: tuple[int, 
     return checkpoint if classes else replace(checkpoint, outside=tuple(named))
 
 
-def reading(given: UserModel, checkpoint: Checkpoint, classes: Sequence[str] = ()) -> str:
-    """Say in words how a model's input and outputs are read; code has been run for it.
-
-    ``classes`` are the data's, if labels name any.
-    """
-    return given.reads(outputs_of(given, checkpoint), classes)
-
-
 def outputs_of(given: UserModel, checkpoint: Checkpoint) -> Sequence[OutputShape]:
     """Describe a model's outputs; code, or a graph that leaves them open, is run for it."""
     declared = given.declared() or _of_code(given, checkpoint)

@@ -24,6 +24,7 @@ from alignkit.plugins import did_you_mean
 from alignkit.preprocess.stages import Name
 from alignkit.stored_file import file_sha256, irregular
 from alignkit.tasks import OutputShape, Task, usual_task
+from alignkit.tasks.own_code import own_source
 from alignkit.workspace import Workspace, content_key
 
 if TYPE_CHECKING:
@@ -208,8 +209,6 @@ class UserModel:
         Raise `ConfigError` if there is no such file or it is not regular, `DataError` if an ONNX
         file lacks the weights beside it.
         """
-        from alignkit.tasks.own_code import own_source
-
         if self.beside:
             self._require_file(self.beside)
         parts: dict[str, Any] = {
@@ -279,26 +278,23 @@ class UserModel:
 
         Raise `DataError` if they have no header.
         """
-        beside = f"; the ONNX runtimes run {self.beside} as it is" if self.beside else ""
-        return self._described() + beside
-
-    def _described(self) -> str:
+        said = f"{self.file}, {self.format}"
         if self.pretrained:
             published = published_outputs(self.pretrained, self.model)
-            return f"{self.model} {self.pretrained}, published, gives {published} outputs"
-        if self.made_by:
-            return f"a run first makes it with {self.made_by}, unless it is stored"
-        if self.format == "onnx":
+            said = f"{self.model} {self.pretrained}, published, gives {published} outputs"
+        elif self.made_by:
+            said = f"a run first makes it with {self.made_by}, unless it is stored"
+        elif self.format == "onnx":
             header = read_onnx_header(self.file)
             taken = in_text(header.inputs[0].shape or ()) if header.inputs else "nothing"
             shape = header.outputs[0].shape if header.outputs else None
             outputs = shape[1] if shape and len(shape) == 2 and shape[1] else "?"
-            return f"{self.file}, takes {taken}, gives {outputs} outputs"
-        if self.format == "weights":
+            said = f"{self.file}, takes {taken}, gives {outputs} outputs"
+        elif self.format == "weights":
             weights = read_weights_header(self.file)
             under = f" under its key {weights.key!r}" if weights.key else ""
-            return f"{self.file}, {len(weights.tensors)} tensors{under}, for {self.model}"
-        return f"{self.file}, {self.format}"
+            said = f"{self.file}, {len(weights.tensors)} tensors{under}, for {self.model}"
+        return said + (f"; the ONNX runtimes run {self.beside} as it is" if self.beside else "")
 
     def unsuitable(self, backend: str, *, needs_onnx: bool) -> str:
         """Explain why a backend cannot run this kind of file; empty if it can."""

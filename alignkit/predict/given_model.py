@@ -25,7 +25,7 @@ from alignkit.experiment.yaml_source import parse
 from alignkit.models.file_headers import kind_of, mistaken
 from alignkit.models.graph_bounds import require_bearable
 from alignkit.models.joined_graph import in_one_file
-from alignkit.models.model_fit import faults_of, given_checkpoint, reading
+from alignkit.models.model_fit import faults_of, given_checkpoint, outputs_of
 from alignkit.models.onnx_header import read_onnx_header
 from alignkit.models.pretrained import default_tag, timm_size
 from alignkit.models.user_model import UserModel
@@ -189,5 +189,5 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
         parts = Runtime(runtime, backend, "fp32", backend.version()).parts
         words = f"{backend.version()}, fp32"
         outputs = checkpoint.outside
-        read = reading(model, checkpoint)
+        read = model.reads(outputs_of(model, checkpoint), ())
         yield Opened(model.name, sha256, session, words, parts, outputs, own, decoder, read)
