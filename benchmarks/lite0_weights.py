@@ -14,7 +14,7 @@ from pathlib import Path
 import timm
 import torch
 
-from alignkit.models.torch_model_files import read_weights
+from alignkit.models.architectures import read_weights
 
 
 def main(target: Path) -> None:

@@ -36,7 +36,7 @@ from alignkit.datasets.yolo import read_yolo_yaml
 from alignkit.errors import BackendError, ConfigError, DataError, UnreadableImage
 from alignkit.limits import INPUT_LIMITS, InputLimit, OverLimit, parsed_json, read_member
 from alignkit.models.checkpoint import Checkpoint
-from alignkit.models.weights_header import read_weights_header
+from alignkit.models.file_headers import read_weights_header
 from alignkit.preprocess.normalise import Normalise
 from alignkit.search.stored_tensors import stored_tensors
 

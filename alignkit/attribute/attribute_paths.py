@@ -45,7 +45,7 @@ from alignkit.workspace import Workspace
 if TYPE_CHECKING:
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Plan
-    from alignkit.plan.planned_runtime import Runtime
+    from alignkit.plan.work import Runtime
     from alignkit.predict.predict_cells import Predicted
     from alignkit.prepare.prepared_sets import Sets
     from alignkit.preprocess import Preprocess
@@ -76,7 +76,8 @@ def attribute_paths(
         if planned.skipped or not all(sets.usable(each, "eval") for each in names):
             continue
         cells = AttributedCells.of(planned, predicted)
-        opened = partial(cells.opened, checkpoints, sets, plan.batch_size, workspace)
+        batch = plan.experiment.batch_size
+        opened = partial(cells.opened, checkpoints, sets, batch, workspace)
         decoded, every = _decoded(sets, names), len(sets.evaluation)
         images, untimed = cells.images(every, workspace)
         # nothing is drawn: those that a path did not decode are left out with their reason

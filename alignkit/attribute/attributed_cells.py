@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan.planned_attribution import PlannedAttribution
-    from alignkit.plan.planned_runtime import Runtime
-    from alignkit.plan.work import Evaluation
+    from alignkit.plan.work import Evaluation, Runtime
     from alignkit.predict.predict_cells import Predicted
     from alignkit.prepare.prepared_sets import Sets
     from alignkit.samples import Samples

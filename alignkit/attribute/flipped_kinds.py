@@ -59,7 +59,7 @@ def flipped_kinds(
 
     Empty if none of those cells ran.
     """
-    names = {each.name for each in plan.preprocesses}
+    names, draws = {each.name for each in plan.experiment.paths}, plan.experiment.resamples
     pairs = _pairs([each for each in predicted if each.evaluation.preprocess.name in names])
     if not pairs:
         return ()
@@ -68,7 +68,7 @@ def flipped_kinds(
         kinds = _kinds(sets.evaluated(own), sets.evaluation)
         found = []
         for (reference, column), both in pairs.items():
-            found.append(_facts(reference, column, both, kinds, plan.resamples, sets.copies))
+            found.append(_facts(reference, column, both, kinds, draws, sets.copies))
             stage.advance()
     return tuple(found)
 

@@ -97,11 +97,11 @@ def _checked(file: Path, overrides: Sequence[str]) -> _Right:
     from alignkit.plan.required_models import (
         recognised,
         require_models,
+        seen_identities,
         skipped_sizes,
         to_make,
         unseen,
     )
-    from alignkit.plan.seen_identities import seen_identities
 
     experiment = load_experiment(file, overrides)
     require_models(experiment)

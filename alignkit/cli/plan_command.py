@@ -99,7 +99,7 @@ def _stated_seconds(experiment: Experiment) -> int | None:
 
 def _gate_alone(planned: Plan, workspace: Workspace) -> list[str]:
     """Describe the work that `alignkit gate` adds to a run."""
-    if not any(rule.against == "baseline" for rule in planned.gate.expanded):
+    if not any(rule.against == "baseline" for rule in planned.experiment.gate.expanded):
         return []
     from alignkit.gate.gate_check import taps_of_baseline
 
@@ -130,7 +130,7 @@ def _surrogates(planned: Plan, *, brief: bool = False) -> dict[str, str]:
     """Return the label of each surrogate by its path."""
     from alignkit.text.names import facts_of_paths, surrogate_notes
 
-    return surrogate_notes(facts_of_paths(planned.preprocesses), brief=brief)
+    return surrogate_notes(facts_of_paths(planned.experiment.paths), brief=brief)
 
 
 def _simulations(planned: Plan) -> dict[str, str]:
@@ -143,8 +143,8 @@ def _pixels(planned: Plan, gate: list[str]) -> list[str]:
     """Format the plan of a gate without models."""
     from alignkit.experiment.gate_option import PIXEL_RULES
 
-    _, images = planned.data.counts()
-    rules = sum(len(rule.expanded()) for rule in planned.gate.rules or PIXEL_RULES)
+    _, images = planned.experiment.data.counts()
+    rules = sum(len(rule.expanded()) for rule in planned.experiment.gate.rules or PIXEL_RULES)
     return [
         "",
         f"images     {images}",
@@ -209,13 +209,13 @@ def _images(planned: Plan) -> list[str]:
 
     if planned.trains:
         return []
-    others, evaluated = planned.data.counts()
+    others, evaluated = planned.experiment.data.counts()
     line = f"images     {evaluated} evaluated"
-    if choice := planned.data.choice():
+    if choice := planned.experiment.data.choice():
         line += f": {choice}"
     if remark := missing_labels(planned.experiment):
         line += f"; {remark}"
-    if isinstance(planned.data, CalibratedData):
+    if isinstance(planned.experiment.data, CalibratedData):
         line += f"; int8 takes its scales from the {others} of 'calibration'"
     elif others:
         line += f"; the other {others} are for 'advise' and the calibration of int8"
@@ -236,7 +236,7 @@ def _cell_rows(planned: Plan, outlooks: Sequence[Outlook]) -> list[tuple[str, ..
     from alignkit.plan.work import Evaluation
     from alignkit.text.names import Names, facts_of_paths
 
-    names = Names(facts_of_paths(planned.preprocesses))
+    names = Names(facts_of_paths(planned.experiment.paths))
 
     grouped: dict[Place, list[Outlook]] = {}
     for outlook in outlooks:
@@ -255,7 +255,7 @@ def _attribution_table(planned: Plan, expected: Outlooks) -> list[str]:
     """Format the stages and the number of mixtures of each attribution; empty if there is none."""
     from alignkit.plan.planned_attribution import PlannedAttribution
 
-    _, images = planned.data.counts()
+    _, images = planned.experiment.data.counts()
     rows: list[tuple[str, ...]] = [("attribution", "state", "mixtures", "images", "swapped", "")]
     for outlook in expected.attributions:
         work = outlook.work
@@ -270,10 +270,10 @@ def _attribution_table(planned: Plan, expected: Outlooks) -> list[str]:
 
 def _advice(planned: Plan) -> list[str]:
     """Describe the work ``advise`` adds; its path is not known before the run."""
-    advise = planned.advise
+    advise = planned.experiment.advise
     if advise is None:
         return []
-    paths = ", ".join(advise.served_by or [each.name for each in planned.preprocesses[1:]])
+    paths = ", ".join(advise.served_by or [each.name for each in planned.experiment.paths[1:]])
     trains = " trainings and" if advise.change == "training" else ""
     return [f"advice     a search for {paths}; each advised path adds{trains} cells"]
 

@@ -62,7 +62,7 @@ def verify(
     context: Context,
 ) -> tuple[Control, ...]:
     """Make every control, on the reference path and its first model."""
-    preprocess = plan.reference
+    preprocess = plan.experiment.reference
     model, cell = trained[0], _first_aligned(predicted)
     checks: dict[str, Callable[[], tuple[Control, ...]]] = {
         SAME_LOGITS: lambda: _check_first_cell(plan, model, cell, sets, context.workspace),
@@ -244,7 +244,7 @@ def _check_first_cell(
     """Make the A/A control of the first model; no control if that cell was not measured."""
     if not isinstance(model.ended, Measured) or not isinstance(cell.ended, Measured):
         return ()
-    size = plan.batch_size
+    size = plan.experiment.batch_size
     stored = cell.ended.value.predictions
     # one batch of the same images: a runtime may sum in another order for another batch size
     first = stored.rows(np.arange(min(size, len(stored))))
@@ -266,11 +266,12 @@ def _check_fault(
     stored = cell.ended.value.predictions
     if stored.commonest() is not None:
         return ()
-    first = stored.rows(np.arange(min(plan.batch_size, len(stored))))
+    size = plan.experiment.batch_size
+    first = stored.rows(np.arange(min(size, len(stored))))
     checkpoint, evaluation = model.ended.value, cell.evaluation
     file = model_file(evaluation, checkpoint, sets, workspace)
     faulty = replace(evaluation, preprocess=invert_levels(evaluation.preprocess))
-    again = predict_again(faulty, checkpoint, file, first.ids, sets.evaluation, plan.batch_size)
+    again = predict_again(faulty, checkpoint, file, first.ids, sets.evaluation, size)
     changed, of = int(first.changed(again).sum()), len(first)
     row = evaluation.training.row
     observed = f"{changed} of {of} predictions of {row} change"

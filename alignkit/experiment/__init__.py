@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from alignkit.datasets.regular_file import read_text
 from alignkit.errors import ConfigError, ConfigWarning
-from alignkit.experiment.experiment import Experiment, ExperimentFile
+from alignkit.experiment.experiment import Experiment, ExperimentFile, quick_changes
 from alignkit.experiment.option import UNKNOWN_KEY
 from alignkit.experiment.yaml_source import Key, Override, Problem, YAMLSource, dotted, parse
 from alignkit.plugins import did_you_mean, nearest
@@ -62,22 +62,13 @@ def experiment_of_text(
         source.problems += mistakes
         if content is not None and not source.problems:
             experiment = Experiment(path, text, content, tuple(overrides))
+            if quick:
+                changes = quick_changes(experiment)
+                smaller = experiment_of_text(text, path, (*overrides, *changes))
+                return replace(experiment, content=smaller.content, quick=tuple(changes.values()))
             _warn_of_doubles(experiment, source)
-            return first_look(experiment) if quick else experiment
+            return experiment
     raise Mistakes(source.problems)
-
-
-def first_look(experiment: Experiment) -> Experiment:
-    """Return the experiment as ``--quick`` makes it."""
-    from alignkit.experiment.quick_look import quick_changes
-
-    changes = quick_changes(experiment)
-    replaced = (*experiment.overrides, *(each.override for each in changes))
-    source = _parsed(experiment.text, experiment.file, replaced)
-    content, mistakes = _validated(source)
-    if content is None or source.problems + mistakes:
-        raise Mistakes(source.problems + mistakes)
-    return replace(experiment, content=content, quick=tuple(map(str, changes)))
 
 
 def _parsed(text: str, path: Path, overrides: Sequence[str]) -> YAMLSource:

@@ -1,24 +1,21 @@
-"""``gate:``: the rules of an experiment, its waivers, and their fit to the rest of the file."""
+"""``gate:``: rules, assertions about taps, waivers, and their fit to the rest of the file."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, NamedTuple, Self, get_args
+from pathlib import Path
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BaseModel, Field, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
-from alignkit.experiment.metric_option import MetricKind, not_of_task
-from alignkit.experiment.option import STRICT_MODEL, Flag, Name, no_such, wrong
-from alignkit.experiment.rule_option import Against, Rule, unreachable
-from alignkit.experiment.tap_option import TapsOption
+from alignkit.experiment.option import STRICT_MODEL, Flag, Number
+from alignkit.experiment.rule_option import Against, Rule
 from alignkit.plugins import NO_GPU
-from alignkit.preprocess import Preprocess
-from alignkit.preprocess.normalise import Normalise
-from alignkit.samples import NO_LABELS
+from alignkit.preprocess import StageName
+from alignkit.preprocess.stages import Name
 from alignkit.task_facts import CLASSIFICATION, TaskFacts
-from alignkit.text.numbers import listed
 
 
 class Waiver(BaseModel):
@@ -33,6 +30,60 @@ class Waiver(BaseModel):
     """The last day it holds."""
     reason: Annotated[str, Field(min_length=8)]
     """Why the rule may fail for now; shown with the verdict."""
+
+
+Side = Annotated[int, Field(ge=1)]
+DtypeName = Literal[
+    "uint8", "uint16", "uint32", "int8", "int16", "int32", "int64", "float16", "bfloat16",
+    "float32", "float64",
+]  # fmt: skip
+ChannelOrder = Literal["rgb", "bgr"]
+
+
+class TapRule(BaseModel):
+    """One entry of ``gate.taps.rules``: assertions about one tap, each judged by itself."""
+
+    model_config = STRICT_MODEL
+    tap: Annotated[str, Field(min_length=1)]
+    """Name by which the serving code recorded it."""
+    size: Annotated[tuple[Side, Side], Field(strict=False)] | None = None
+    """[height, width] in pixels of every image."""
+    range: Annotated[tuple[Number, Number], Field(strict=False)] | None = None
+    """[least, greatest] number that any image may hold."""
+    dtype: DtypeName | None = None
+    """Type of the recorded numbers."""
+    channels: ChannelOrder | None = None
+    """Order of the channels, decided by the distance from the reference path's pixels."""
+
+    @property
+    def asserted(self) -> Iterator[str]:
+        """Yield the names of the assertions."""
+        for name in ("size", "range", "dtype", "channels"):
+            if getattr(self, name) is not None:
+                yield name
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        message = ""
+        if not [*self.asserted]:
+            message = "a rule about a tap needs 'size', 'range', 'dtype' or 'channels'"
+        elif self.range is not None and self.range[0] >= self.range[1]:
+            message = f"'range: [{self.range[0]:g}, {self.range[1]:g}]' holds no interval"
+        if message:
+            raise PydanticCustomError("tap_rule", "{message}", {"message": message})
+        return self
+
+
+class TapsOption(BaseModel):
+    """``gate.taps``: a folder of recorded stages, and what must hold of them."""
+
+    model_config = STRICT_MODEL
+    folder: Annotated[Path, Field(strict=False)]
+    """The folder that ``ALIGNKIT_TAPS`` named when the stages were recorded."""
+    rules: Annotated[tuple[TapRule, ...], Field(min_length=1)]
+    """Assertions, in any number."""
+    stages: dict[str, StageName] = {}
+    """Stage of a tap whose name does not say it, for ``channels``."""
 
 
 class Gate(BaseModel):
@@ -110,8 +161,6 @@ class Gate(BaseModel):
 
 
 PIXEL_RULES = (Rule(preset="strict"),)
-OF_MODELS: frozenset[MetricKind] = frozenset(("model", "class"))
-"""Kinds of metrics that have no value without a model."""
 
 
 def default_rules(task: TaskFacts, *, labelled: bool) -> tuple[Rule, ...]:
@@ -126,97 +175,3 @@ def default_rules(task: TaskFacts, *, labelled: bool) -> tuple[Rule, ...]:
         share = all(each.unit == "share" for each in task.metrics if each.name == first)
         rules.append(Rule(metric=first, margin=0.01, relative=not share))
     return tuple(rules)
-
-
-class Able(NamedTuple):
-    """The measurements that an experiment can make."""
-
-    labelled: bool
-    predicts: bool
-    """Whether models predict."""
-    precisions: tuple[str, ...]
-    """The precision of each runtime that they predict in."""
-    task: TaskFacts = CLASSIFICATION
-
-
-def misplaced(
-    gate: Gate, *, stacks: Sequence[Preprocess], backends: Sequence[str], able: Able
-) -> list[InitErrorDetails]:
-    """Return one line for each rule that this file can never measure, or never fail."""
-    rules = gate.rules or ()
-    lines = []
-    paths = [each.name for each in stacks]
-    # one path has nothing to be compared with
-    alone = all(rule.against == "baseline" for rule in rules) if rules else bool(gate.taps)
-    if len(paths) == 1 and len(able.precisions) < 2 and not alone:
-        message = (
-            "needs two paths or more; the first is the reference (one is enough where models run "
-            "in two runtimes or precisions, or every rule is against the baseline)"
-        )
-        lines.append(wrong("paths", message, "preprocess", given=paths[0]))
-    for index, rule in enumerate(rules):
-        for key, message in _mistakes(rule, paths, backends, able):
-            given = getattr(rule, key)
-            lines.append(wrong("rule", message, "gate", "rules", index, key, given=given))
-        if message := beyond_normalised(rule, stacks):
-            lines.append(wrong("rule", message, "gate", "rules", index, given=rule))
-    for index, waiver in enumerate(gate.waive):
-        if waiver.path is not None and waiver.path not in paths:
-            message, loc = no_such("path", waiver.path, paths), ("gate", "waive", index, "path")
-            lines.append(wrong("waiver", message, *loc, given=waiver.path))
-    return lines
-
-
-def beyond_normalised(rule: Rule, stacks: Sequence[Preprocess]) -> str:
-    """Say which limit in normalised units no two pixels of 0..255 reach; empty if there is none.
-
-    A baseline may have been normalised by other numbers, so that its rules are not looked at.
-    """
-    metric = rule.metric and rule.measured
-    if not metric or metric.unit != "normalised units" or rule.against == "baseline":
-        return ""
-    reference, *others = stacks
-    candidates = [each for each in others if rule.path in (None, each.name)]
-    ranges = [_greatest(reference.normalise, each.normalise) for each in candidates]
-    return unreachable(rule, "above", 0.0, max(ranges, default=None), metric.name)
-
-
-def _greatest(a: Normalise, b: Normalise) -> float:
-    """Return the greatest difference of a black pixel on one side and a white one on the other."""
-    channels = list(zip(a.mean, a.std, b.mean, b.std, strict=True))
-    return max(
-        max((1 - mean) / std + other / other_std, (1 - other) / other_std + mean / std)
-        for mean, std, other, other_std in channels
-    )
-
-
-def _mistakes(
-    rule: Rule, paths: Sequence[str], backends: Sequence[str], able: Able
-) -> Iterator[tuple[str, str]]:
-    metrics = [each.measured for each in rule.expanded()]
-    kinds = {each.kind for each in metrics}
-    key = "preset" if rule.preset else "metric"
-    if not able.predicts and kinds & OF_MODELS:
-        yield key, "needs a model, and these images have no labels to train one with; give 'models'"
-    elif foreign := next(filter(None, (not_of_task(each, able.task) for each in metrics)), ""):
-        yield key, foreign
-    elif not able.labelled and any(each.needs_labels for each in metrics):
-        names = ", ".join(each.name for each in metrics if each.needs_labels)
-        yield key, f"{names} needs labels, and {NO_LABELS}; {_unlabelled(able.task)} need none"
-    if len(paths) == 1 and rule.against == "reference" and kinds & {"pixel", "coverage"}:
-        yield key, "compares the pixels of two paths, and 'preprocess' has one"
-    if rule.path is not None and rule.path not in paths:
-        yield "path", no_such("path", rule.path, paths)
-    compared = rule.against == "reference" and kinds & {"pixel", "coverage"}
-    if rule.path == paths[0] and compared:
-        yield "path", f"{rule.path!r} is the reference itself; name one of the others"
-    if rule.backend is not None and rule.backend not in backends:
-        yield "backend", no_such("backend", rule.backend, backends)
-    if rule.precision is not None and able.predicts and rule.precision not in able.precisions:
-        yield "precision", no_such("precision", rule.precision, sorted({*able.precisions}))
-
-
-def _unlabelled(task: TaskFacts) -> str:
-    """List the metrics of predictions that need no labels."""
-    logits = ["logits.*"] if task.class_scores else []
-    return listed(["churn", *logits, *(each.name for each in task.measures)])

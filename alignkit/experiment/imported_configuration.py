@@ -15,7 +15,7 @@ from pydantic_core import InitErrorDetails
 
 from alignkit.errors import ConfigError
 from alignkit.experiment.option import wrong
-from alignkit.models.torch_model_files import import_timm
+from alignkit.models.architectures import import_timm
 from alignkit.plugins import did_you_mean, nearest
 from alignkit.preprocess.preset_names import preset_meant
 from alignkit.preprocess.presets import PRESETS

@@ -22,6 +22,8 @@ MetricKind = Literal["pixel", "coverage", "model", "class"]
 _LEVELS = "grey levels"
 _FLOAT32 = 3.4028235e38
 """The greatest number of a tensor."""
+_SIDE = 1e5
+"""Pixels: more than any side of an image, and labels than an image has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,29 +69,52 @@ _PIXEL: dict[str, tuple[str, Any, float | None]] = {
     "ssim": ("mean SSIM", "", 1.0),
 }
 _ACCURACY: dict[str, Any] = {
-    "greatest": 1.0, "signed": True, "interval": True, "needs_labels": True,
+    "unit": "points", "greatest": 1.0, "signed": True, "interval": True, "needs_labels": True,
 }  # fmt: skip
-_ACCURACIES = {
-    "top1": "top-1 accuracy",
+_SHARE: dict[str, Any] = {"unit": "share", "greatest": 1.0, "interval": True}
+_SMOOTH: dict[str, Any] = {"continuous": True}
+_PX: dict[str, Any] = {"unit": "px", "greatest": _SIDE, "interval": True, **_SMOOTH}
+_LIKENESS: dict[str, Any] = {"unit": "", "worse": "below", "greatest": 1.0}
+_ANGLE: dict[str, Any] = {**_LIKENESS, "least": -1.0}
+_AMOUNT: dict[str, Any] = {"unit": "", "greatest": 2 * _FLOAT32}
+# words and nature of each metric of a model
+_MODEL: dict[str, tuple[str, dict[str, Any]]] = {
+    "churn": ("churn", _SHARE),
+    "top1": ("top-1 accuracy", _ACCURACY),
     **{
-        f"{ratio}.{average}": f"{average} {ratio}"
+        f"{ratio}.{average}": (f"{average} {ratio}", _ACCURACY)
         for ratio in ("recall", "precision", "f1")
         for average in ("macro", "micro", "weighted")
     },
-    "map50": "mAP50",
-    "map": "mAP",
-    "miou": "mean IoU",
-    "pixel_accuracy": "pixel accuracy",
-}
-_SHARES = {
-    "boxes.lost": "lost boxes",
-    "boxes.won": "won boxes",
-    "boxes.class_changed": "boxes of another class",
-    "boxes.crossed": "boxes across the score threshold",
-    "pixel_churn": "pixels whose class changes",
-}
-_PX = 1e5
-"""Pixels: more than any side of an image."""
+    "map50": ("mAP50", _ACCURACY),
+    "map": ("mAP", _ACCURACY),
+    "miou": ("mean IoU", _ACCURACY),
+    "pixel_accuracy": ("pixel accuracy", _ACCURACY),
+    "boxes.lost": ("lost boxes", _SHARE),
+    "boxes.won": ("won boxes", _SHARE),
+    "boxes.class_changed": ("boxes of another class", _SHARE),
+    "boxes.crossed": ("boxes across the score threshold", _SHARE),
+    "pixel_churn": ("pixels whose class changes", {**_SHARE, **_SMOOTH}),
+    # labels that appear or vanish, of which an image may have several
+    "label_churn": (
+        "changed labels of an image", {"unit": "", "greatest": _SIDE, "interval": True},
+    ),
+    "box.shift": ("mean shift", _PX),
+    "boundary.shift": ("mean boundary shift", _PX),
+    "box.iou": ("mean IoU of matched boxes", {**_LIKENESS, **_SMOOTH}),
+    "verification.accuracy": ("verification accuracy", _ACCURACY),
+    "eer": ("EER", _ACCURACY),
+    "cosine": ("mean cosine of embeddings", {**_ANGLE, **_SMOOTH}),
+    "cosine.p01": ("cosine, 1 % quantile", {**_ANGLE, **_SMOOTH}),
+    "norm": (
+        "norm of embeddings",
+        {"unit": "points", "greatest": 2 * _FLOAT32, "signed": True, "interval": True, **_SMOOTH},
+    ),
+    "neighbour_churn": ("neighbour churn in the kept index", _SHARE),
+    "logits.max_abs": ("greatest output difference", _AMOUNT),
+    "logits.mean_abs": ("mean output difference", _AMOUNT),
+    "logits.cosine": ("mean cosine similarity of outputs", _ANGLE),
+}  # fmt: skip
 OF_CLASS = re.compile(r"(recall|precision|f1|iou|ap50|ap)\[(.+)\]")
 OF_SCORE = re.compile(r"score\.([A-Za-z_][\w-]*)(?:\.(apart|missing))?")
 _RATE = r"[1-9](?:\.\d+)?e-?\d+"
@@ -105,9 +130,7 @@ def find_metric(name: str) -> RuleMetric:
     if match := OF_CLASS.fullmatch(name):
         field, of_class = match.groups()
         words = f"{_CLASS_WORDS.get(field, field)} of {of_class}"
-        return RuleMetric(
-            name, "class", words, "points", **_ACCURACY, field=field, of_class=of_class
-        )
+        return RuleMetric(name, "class", words, **_ACCURACY, field=field, of_class=of_class)
     if match := OF_SCORE.fullmatch(name):
         return _of_score(name, match[1], match[2])
     if match := OF_EMBEDDING.fullmatch(name):
@@ -117,25 +140,22 @@ def find_metric(name: str) -> RuleMetric:
 
 def _of_score(name: str, score: str, measure: str | None) -> RuleMetric:
     if measure == "missing":
-        words = f"images with {score} on one side alone"
-        return _of_model(name, words, "share", greatest=1.0, interval=True)
-    amount: dict[str, Any] = {"greatest": 2 * _FLOAT32, "interval": True, "continuous": True}
+        return _of_model(name, f"images with {score} on one side alone", _SHARE)
+    amount = {**_AMOUNT, "interval": True, **_SMOOTH}
     if measure == "apart":
-        return _of_model(name, f"mean |Δ {score}|", "", **amount)
-    return _of_model(name, f"mean {score}", "", signed=True, **amount)
+        return _of_model(name, f"mean |Δ {score}|", amount)
+    return _of_model(name, f"mean {score}", {**amount, "signed": True})
 
 
 def _of_embedding(name: str, found: re.Match[str]) -> RuleMetric:
     pairs, rate, near, most, way = found.groups()
     if pairs:
-        words = f"{pairs.upper()} at {'the kept threshold of ' if way else ''}FAR {rate}"
-    else:
-        words = f"{near}@{most}{' in the kept index' if way else ''}"
-    if pairs == "far":
-        return _of_model(name, words, "share", greatest=1.0, interval=True)
-    if near == "overlap":
-        return _of_model(name, words, "share", worse="below", greatest=1.0)
-    return _of_model(name, words, "points", **_ACCURACY)
+        kept = "the kept threshold of " if way else ""
+        nature = _SHARE if pairs == "far" else _ACCURACY
+        return _of_model(name, f"{pairs.upper()} at {kept}FAR {rate}", nature)
+    words = f"{near}@{most}{' in the kept index' if way else ''}"
+    nature = {**_LIKENESS, "unit": "share"} if near == "overlap" else _ACCURACY
+    return _of_model(name, words, nature)
 
 
 def metric_names() -> list[str]:
@@ -171,36 +191,10 @@ def _metrics() -> Iterator[RuleMetric]:
             lacks = stage != "colour" if field == "ssim" else stage == "normalise"
             if not (lacks and field in ("psnr", "ssim")):
                 yield _of_pixels(stage, field)
-    yield RuleMetric(
-        "coverage", "coverage", "images only one side has or decodes", "share", greatest=1.0,
-        field="coverage",
-    )  # fmt: skip
-    yield _of_model("churn", "churn", "share", greatest=1.0, interval=True)
-    for name, words in _ACCURACIES.items():
-        yield _of_model(name, words, "points", **_ACCURACY)
-    for name, words in _SHARES.items():
-        smooth = name == "pixel_churn"
-        yield _of_model(name, words, "share", greatest=1.0, interval=True, continuous=smooth)
-    # labels that appear or vanish, of which an image may have several
-    yield _of_model("label_churn", "changed labels of an image", "", greatest=_PX, interval=True)
-    for name, words in (("box.shift", "mean shift"), ("boundary.shift", "mean boundary shift")):
-        yield _of_model(name, words, "px", greatest=_PX, interval=True, continuous=True)
-    of_boxes: dict[str, Any] = {"worse": "below", "greatest": 1.0, "continuous": True}
-    yield _of_model("box.iou", "mean IoU of matched boxes", "", **of_boxes)
-    for name, words in (("verification.accuracy", "verification accuracy"), ("eer", "EER")):
-        yield _of_model(name, words, "points", **_ACCURACY)
-    likeness: dict[str, Any] = {"worse": "below", "least": -1.0, "greatest": 1.0}
-    yield _of_model("cosine", "mean cosine of embeddings", "", continuous=True, **likeness)
-    yield _of_model("cosine.p01", "cosine, 1 % quantile", "", continuous=True, **likeness)
-    norm: dict[str, Any] = {"greatest": 2 * _FLOAT32, "signed": True, "interval": True}
-    yield _of_model("norm", "norm of embeddings", "points", continuous=True, **norm)
-    churn = "neighbour churn in the kept index"
-    yield _of_model("neighbour_churn", churn, "share", greatest=1.0, interval=True)
-    logits: dict[str, Any] = {"unit": "", "greatest": 2 * _FLOAT32}
-    yield _of_model("logits.max_abs", "greatest output difference", **logits)
-    yield _of_model("logits.mean_abs", "mean output difference", **logits)
-    cosine = "mean cosine similarity of outputs"
-    yield _of_model("logits.cosine", cosine, "", worse="below", least=-1.0, greatest=1.0)
+    words = "images only one side has or decodes"
+    yield RuleMetric("coverage", "coverage", words, "share", greatest=1.0, field="coverage")
+    for name, (words, nature) in _MODEL.items():
+        yield _of_model(name, words, nature)
 
 
 def _of_pixels(stage: StageName, field: str) -> RuleMetric:
@@ -209,10 +203,10 @@ def _of_pixels(stage: StageName, field: str) -> RuleMetric:
         # the bounds by mean and std are known with the paths; here, those of float32
         unit, greatest = "normalised units", 2 * _FLOAT32
     return RuleMetric(
-        name=f"{stage}.{field}",
-        kind="pixel",
-        words=f"{stage} {words}",
-        unit=unit,
+        f"{stage}.{field}",
+        "pixel",
+        f"{stage} {words}",
+        unit,
         worse="below" if field in ("psnr", "ssim") else "above",
         least=-1.0 if field == "ssim" else 0.0,
         greatest=greatest,
@@ -221,8 +215,8 @@ def _of_pixels(stage: StageName, field: str) -> RuleMetric:
     )
 
 
-def _of_model(name: str, words: str, unit: Any, **more: Any) -> RuleMetric:
-    return RuleMetric(name, "model", words, unit, field=name, **more)
+def _of_model(name: str, words: str, nature: dict[str, Any]) -> RuleMetric:
+    return RuleMetric(name, "model", words, field=name, **nature)
 
 
 _METRICS = {metric.name: metric for metric in _metrics()}

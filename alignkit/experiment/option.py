@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, fields
-from functools import cache
+from dataclasses import MISSING, dataclass, fields
+from functools import cache, partial
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Self, get_args
+from typing import Annotated, Any, get_args, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -19,13 +19,11 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
-    ModelWrapValidatorHandler,
     Strict,
-    StringConstraints,
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
-    model_validator,
+    create_model,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
@@ -70,7 +68,6 @@ STRICT_MODEL = ConfigDict(
     extra="forbid", frozen=True, arbitrary_types_allowed=True, defer_build=True,
     json_schema_extra=describe,
 )  # fmt: skip
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
 Integer = Annotated[int, Strict()]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 Flag = Annotated[bool, Strict()]
@@ -123,6 +120,12 @@ def no_such(kind: str, name: str, known: Collection[str]) -> str:
     return f"no {kind} {name!r}{instead_of(f'{kind}: {name}') or did_you_mean(name, known)}"
 
 
+def unknown_key(key: str, known: Collection[str], who: str = "") -> str:
+    """Say that nothing reads a key, or not the plugin ``who``, with the nearest known one."""
+    said = f"{who} has no such option" if who else "unknown key"
+    return said + (instead_of(f"{key}:") or did_you_mean(key, known))
+
+
 def refuse(title: str, lines: list[InitErrorDetails]) -> None:
     """Raise a `ValidationError` of these lines, if there are any."""
     if lines:
@@ -150,12 +153,7 @@ def plugin_from(table: PluginTable, given: Any, *, also_known: Collection[str] =
     loaded = plugin.load()
     known = {each.name for each in fields(loaded) if each.init}
     lines = [
-        wrong(
-            UNKNOWN_KEY,
-            f"{name} has no such option"
-            f"{instead_of(f'{key}:') or did_you_mean(key, known | {*also_known})}",
-            key,
-        )
+        wrong(UNKNOWN_KEY, unknown_key(key, known | {*also_known}, name), key)
         for key in options.keys() - known - {"name"}
     ]
     built = _built(plugin, {key: options[key] for key in options.keys() & known}, lines)
@@ -179,58 +177,104 @@ def _adapter(plugin: Plugin) -> TypeAdapter[Any]:
     return TypeAdapter(plugin.load())
 
 
-class PluginMapping(BaseModel):
-    """A mapping of a plugin's ``name``, the fields of a subclass, and the plugin's own options."""
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Annotation of a pydantic field that holds a frozen dataclass, whose fields are the keys.
 
-    # the plugin's options are extra keys here; `plugin_from` checks them
-    model_config = ConfigDict(
-        extra="allow", frozen=True, arbitrary_types_allowed=True, defer_build=True
-    )
-    table: ClassVar[PluginTable]
-    bare: ClassVar[bool] = True
-    """Whether the name alone is allowed; see `plugin_schema`."""
-    name: str
+    With a ``table`` the field ``plugin`` is a plugin: its name and options stand beside the others.
+    The dataclass may say in ``faults(keys)`` which of the given keys do not fit together, and why;
+    a fault of all of them has no key.
+    """
 
-    @classmethod
-    def completed(cls, given: Any) -> Any:
-        """Return the YAML's value as a mapping; a subclass may add defaults of the plugin."""
-        return given
+    kind: type[Any]
+    table: PluginTable | None = None
+    plugin: str = ""
+    written: str = ""
+    """Field that keeps the plugin's name and options as they are written; or none."""
+    short: str = ""
+    """Field that is given by a value alone, which is no mapping; or none."""
+    whole: bool = False
+    """Whether every key is required, also one with a default in the dataclass."""
+    unwritten: str = ""
+    """Field that no key gives; or none."""
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _in_one_pass(cls, given: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Validate the fields and the plugin's options: every mistake is reported at once."""
-        given = cls.completed(given)
+    def __hash__(self) -> int:
+        return hash(self.kind)  # a table has no hash
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.built)
+
+    def built(self, given: Any) -> Any:
+        """Build the dataclass from a file's value; raise `ValidationError` with every mistake."""
+        if given is None and not self.table:
+            return self.kind()
+        title, keys = self.kind.__name__, _own_keys(self)
+        if short := "name" if self.table else self.short:
+            given = given if isinstance(given, dict) else {short: given}
+        if not isinstance(given, dict):
+            refuse(title, [wrong("mapping", "should be a mapping of keys", given=given)])
+        others = {key: value for key, value in given.items() if key not in keys.model_fields}
         lines: list[InitErrorDetails] = []
-        option: Self | None = None
+        values: dict[str, Any] = {}
         try:
-            option = handler(given)
+            own = {key: value for key, value in given.items() if key not in others}
+            # as JSON, for the reason of `_built` below
+            held = keys.model_validate_json(json.dumps(own, default=str))
+            values = {key: getattr(held, key) for key in keys.model_fields}
         except ValidationError as error:
             lines += lines_of(error)
-        if isinstance(given, dict) and isinstance(given.get("name"), str):
-            own = cls.model_fields.keys() - {"name"}
-            try:
-                options = {key: value for key, value in given.items() if key not in own}
-                plugin_from(cls.table, options, also_known=own)
-            except ValidationError as error:
-                lines += lines_of(error)
-        refuse(cls.__name__, lines)
-        assert option is not None
-        return option
+        try:
+            values |= self._with_plugin(others, keys.model_fields)
+        except ValidationError as error:
+            lines += lines_of(error)
+        refuse(title, lines)
+        try:
+            built = self.kind(**values)
+        except (ConfigError, DataError) as error:
+            refuse(title, [wrong("options", str(error), given=given)])
+        for key, said in built.faults(given) if hasattr(built, "faults") else ():
+            at = (key,) if key else ()
+            lines.append(wrong("fault", said, *at, given=given.get(key, given)))
+        refuse(title, lines)
+        return built
 
-    @classmethod
+    def _with_plugin(self, others: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
+        """Return the fields that the other keys give: the plugin's; none without a plugin."""
+        if self.table is None:
+            unknown = (wrong(UNKNOWN_KEY, unknown_key(key, known), key) for key in others)
+            refuse(self.kind.__name__, [*unknown])
+            return {}
+        built = {self.plugin: plugin_from(self.table, others, also_known=known)}
+        return {**built, self.written: others} if self.written else built
+
     def __get_pydantic_json_schema__(
-        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        own = dict(handler.resolve_ref_schema(handler(core))["properties"])
-        del own["name"]
-        describe({"properties": own}, cls)
-        schema = plugin_schema(cls.table, own=own, bare=cls.bare)
-        return {"description": cls.__doc__, **schema}
+        schema = _own_keys(self).model_json_schema()
+        describe(schema, self.kind)
+        own, said = schema["properties"], {"description": self.kind.__doc__}
+        if self.table:
+            # of a stage of a preset some keys may be given without the name
+            return {**said, **plugin_schema(self.table, own=own, bare="required" not in schema)}
+        closed = {**schema, **said, "additionalProperties": False}
+        return {"anyOf": [own[self.short], closed]} if self.short else closed
 
-    def plugin(self) -> Any:
-        """Build the plugin from its own options."""
-        return plugin_from(self.table, {"name": self.name, **(self.model_extra or {})})
+
+@cache
+def _own_keys(options: Options) -> type[BaseModel]:
+    """Return the model of the fields that are keys, and none of a plugin."""
+    hints = get_type_hints(options.kind, include_extras=True)
+    others = (options.plugin, options.written, options.unwritten)
+    own: dict[str, Any] = {
+        each.name: (hints[each.name], ... if each.default is MISSING else each.default)
+        for each in fields(options.kind)
+        if each.name not in others
+    }
+    if options.whole:
+        own = {name: (hint, ...) for name, (hint, _) in own.items()}
+    return create_model(options.kind.__name__, __config__=ConfigDict(strict=True), **own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +282,6 @@ class PluginOption:
     """Annotation of a pydantic field that holds a plugin."""
 
     table: PluginTable
-    only: str = ""
-    """Name of the only one that the field takes, as its options without a name; or nothing."""
 
     def __hash__(self) -> int:
         # a mapping has no hash; a family has one table
@@ -248,24 +290,12 @@ class PluginOption:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._built)
-
-    def _built(self, given: Any) -> Any:
-        if not self.only:
-            return plugin_from(self.table, given)
-        if given is None:
-            return None
-        if not isinstance(given, dict):
-            message = f"needs a mapping, of the options that {self.only!r} has under 'data'"
-            refuse(self.only, [wrong("plugin", message, given=given)])
-        return plugin_from(self.table, {"name": self.only, **given})
+        return core_schema.no_info_plain_validator_function(partial(plugin_from, self.table))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        if not self.only:
-            return plugin_schema(self.table)
-        return {"anyOf": [_plugin_schema(self.table[self.only], {}), {"type": "null"}]}
+        return plugin_schema(self.table)
 
 
 def plugin_schema(

@@ -5,8 +5,7 @@ A threshold that no value can pass is refused: it would look like a rule and nev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, model_validator
@@ -20,9 +19,11 @@ from alignkit.experiment.metric_option import (
     find_metric,
     metric_names,
 )
-from alignkit.experiment.option import STRICT_MODEL, Flag, Name, Number, Positive
+from alignkit.experiment.option import STRICT_MODEL, Flag, Number, Positive
 from alignkit.place import Place
-from alignkit.preprocess import STAGES
+from alignkit.preprocess import STAGES, Preprocess
+from alignkit.preprocess.normalise import Normalise
+from alignkit.preprocess.stages import Name
 
 Against = Literal["reference", "baseline"]
 PresetName = Literal["strict", "decode", "mlperf-99", "mlperf-99.9", "boxes", "masks", "label-sets"]
@@ -185,8 +186,7 @@ def _mistake(rule: Rule) -> str:
     if not limits:
         return "a rule needs 'warn', 'fail' or 'margin'"
     metric = rule.measured
-    reasons = chain(_misfits(rule, metric), _unmeasured(rule, metric))
-    return _never_fires(rule, metric) or next(reasons, "")
+    return _never_fires(rule, metric) or _misfit(rule, metric)
 
 
 def _never_fires(rule: Rule, metric: RuleMetric) -> str:
@@ -224,30 +224,54 @@ def unreachable(
     return ""
 
 
-def _misfits(rule: Rule, metric: RuleMetric) -> Iterator[str]:
-    """Yield the reason for each option that the metric does not have."""
-    if rule.direction != "both" and not metric.signed:
-        yield f"{metric.name} has no direction; leave 'direction' out"
-    if rule.margin is not None and not metric.interval:
-        yield f"{metric.name} has no interval to hold against a margin; use 'warn' or 'fail'"
-    if rule.relative and not metric.signed:
-        yield f"{metric.name} is a difference already, and relative to nothing"
-    if rule.relative and metric.kind == "class":
-        yield f"{metric.name} has limits in points; leave 'relative' out"
-    if rule.mode and metric.kind != "pixel":
-        yield "'mode' is for pixel metrics"
-    if metric.field == "ssim" and (rule.against == "baseline" or rule.mode == "isolated"):
-        yield "SSIM is measured cumulatively, between two paths"
-    if metric.kind in ("pixel", "coverage") and (rule.backend or rule.precision):
-        yield "pixels are made before any backend runs; leave 'backend' and 'precision' out"
+def beyond_normalised(rule: Rule, stacks: Sequence[Preprocess]) -> str:
+    """Say which limit in normalised units no two pixels of 0..255 reach; empty if there is none.
+
+    A baseline may have been normalised by other numbers, so that its rules are not looked at.
+    """
+    metric = rule.metric and rule.measured
+    if not metric or metric.unit != "normalised units" or rule.against == "baseline":
+        return ""
+    reference, *others = stacks
+    candidates = [each for each in others if rule.path in (None, each.name)]
+    ranges = [_greatest(reference.normalise, each.normalise) for each in candidates]
+    return unreachable(rule, "above", 0.0, max(ranges, default=None), metric.name)
 
 
-def _unmeasured(rule: Rule, metric: RuleMetric) -> Iterator[str]:
-    """Yield the reason for each combination that a run or a baseline does not measure."""
-    baseline = rule.against == "baseline"
-    if baseline and rule.where is not None:
-        yield "subgroups are compared with the reference; leave 'against' out"
-    if baseline and rule.mode == "isolated":
-        yield "against a baseline a stage is compared with all that came before it"
-    if baseline and metric.field.startswith("logits."):
-        yield f"a baseline keeps predicted classes, which {metric.name} is not made of"
+def _greatest(a: Normalise, b: Normalise) -> float:
+    """Return the greatest difference of a black pixel on one side and a white one on the other."""
+    channels = list(zip(a.mean, a.std, b.mean, b.std, strict=True))
+    return max(
+        max((1 - mean) / std + other / other_std, (1 - other) / other_std + mean / std)
+        for mean, std, other, other_std in channels
+    )
+
+
+def _misfit(rule: Rule, metric: RuleMetric) -> str:
+    """Say which option the metric does not have, or is measured by no run or baseline; or empty."""
+    name, baseline, relative = metric.name, rule.against == "baseline", rule.relative
+    one_way, isolated = rule.direction != "both", rule.mode == "isolated"
+    of_pixels = metric.kind in ("pixel", "coverage")
+    reasons = {
+        f"{name} has no direction; leave 'direction' out": one_way and not metric.signed,
+        f"{name} has no interval to hold against a margin; use 'warn' or 'fail'": (
+            rule.margin is not None and not metric.interval
+        ),
+        f"{name} is a difference already, and relative to nothing": relative and not metric.signed,
+        f"{name} has limits in points; leave 'relative' out": relative and metric.kind == "class",
+        "'mode' is for pixel metrics": rule.mode and metric.kind != "pixel",
+        "SSIM is measured cumulatively, between two paths": (
+            metric.field == "ssim" and (baseline or isolated)
+        ),
+        "pixels are made before any backend runs; leave 'backend' and 'precision' out": (
+            of_pixels and (rule.backend or rule.precision)
+        ),
+        "subgroups are compared with the reference; leave 'against' out": baseline and rule.where,
+        "against a baseline a stage is compared with all that came before it": (
+            baseline and isolated
+        ),
+        f"a baseline keeps predicted classes, which {name} is not made of": (
+            baseline and metric.field.startswith("logits.")
+        ),
+    }
+    return next((reason for reason, found in reasons.items() if found), "")

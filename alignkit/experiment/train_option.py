@@ -16,13 +16,13 @@ from alignkit.experiment.option import (
     Flag,
     Fraction,
     Integer,
-    Name,
     Number,
     Positive,
     refuse,
     wrong,
 )
 from alignkit.models.architectures import SCHEMA, unknown_model
+from alignkit.preprocess.stages import Name
 
 LossName = Literal["softmax", "arcface", "cosface", "circle"]
 PUBLISHED: dict[str, tuple[float, float]] = {
@@ -79,42 +79,42 @@ class IdentityLoss:
         return 4 if optimiser == "adamw" else 3 if momentum else 2
 
 
-def misused(recipe: Any) -> Iterator[tuple[str, str]]:
-    """Yield the key and the reason of each option of a recipe that does not fit its loss."""
-    loss = recipe.loss
-    if recipe.embedding is None:
-        yield from _without_embedding(recipe)
-    else:
-        yield from _blended(recipe)
-    if loss == "softmax":
-        for key in ("margin", "scale"):
-            if getattr(recipe, key) is not None:
-                yield key, f"softmax has no {key}; choose loss: arcface or cosface, or remove it"
-    elif recipe.margin is not None and recipe.margin >= _GREATEST[loss]:
-        yield "margin", f"of {loss} is less than {_GREATEST[loss]:.4g}, not {recipe.margin:g}"
-    if loss == "circle":
-        reason = "circle compares the images of a batch and has no classifier; remove it"
-        if recipe.sample < 1:
-            yield "sample", reason
-        if recipe.shard:
-            yield "shard", reason
-    elif recipe.shard and recipe.amp == "fp16":
-        # a part of the classifier could overflow on one rank alone, and the others would go on
-        yield "shard", "needs amp: bf16 or off, as fp16 skips steps on one rank alone"
-
-
-def _without_embedding(recipe: Any) -> Iterator[tuple[str, str]]:
-    if recipe.loss != "softmax":
-        yield "loss", f"{recipe.loss} trains embeddings; set train.embedding, say to 128"
-    for key, given in (("sample", recipe.sample < 1), ("shard", recipe.shard)):
-        if given:
-            yield key, "is of the classifier beside an embedding; set train.embedding, or remove it"
-
-
-def _blended(recipe: Any) -> Iterator[tuple[str, str]]:
+def _misfits(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Yield the key and the reason of each option that does not fit the others."""
+    embeds, loss, margin = recipe.embedding is not None, recipe.loss, recipe.margin
+    greatest = _GREATEST.get(loss, math.inf)
+    beside = "is of the classifier beside an embedding; set train.embedding, or remove it"
+    in_pairs = "circle compares the images of a batch and has no classifier; remove it"
+    chosen = (
+        "is chosen on training images that are held out; set train.holdout, say to 0.1. Chosen on "
+        "the evaluation images, it would flatter every cell"
+    )
+    # torch would raise at the first batch, after all images are prepared
+    on_gpus = "torch computes SyncBatchNorm on GPUs only; set train.device: cuda"
+    # a part of the classifier could overflow on one rank alone, and the others would go on
+    in_parts = "needs amp: bf16 or off, as fp16 skips steps on one rank alone"
+    sampled, circles = recipe.sample < 1, loss == "circle"
+    halved = recipe.shard and recipe.amp == "fp16" and not circles
+    untaught = f"{loss} trains embeddings; set train.embedding, say to 128"
+    reasons = [
+        ("keep", recipe.keep == "best" and not recipe.holdout, chosen),
+        ("sync_batch_norm", recipe.sync_batch_norm and recipe.device == "cpu", on_gpus),
+        ("loss", loss != "softmax" and not embeds, untaught),
+        ("sample", sampled and not embeds, beside),
+        ("shard", recipe.shard and not embeds, beside),
+        ("sample", sampled and circles, in_pairs),
+        ("shard", recipe.shard and circles, in_pairs),
+        ("shard", halved, in_parts),
+    ]
+    if margin is not None and margin >= greatest:
+        reasons.append(("margin", True, f"of {loss} is less than {greatest:.4g}, not {margin:g}"))
     for key in ("mixup", "cutmix", "label_smoothing"):
-        if getattr(recipe, key):
-            yield key, "gives an image several classes, and an embedding learns one identity; set 0"
+        why = "gives an image several classes, and an embedding learns one identity; set 0"
+        reasons.append((key, embeds and getattr(recipe, key) > 0, why))
+    for key in ("margin", "scale"):
+        why = f"softmax has no {key}; choose loss: arcface or cosface, or remove it"
+        reasons.append((key, loss == "softmax" and getattr(recipe, key) is not None, why))
+    yield from ((key, reason) for key, found, reason in reasons if found)
 
 
 class Augment(BaseModel):
@@ -231,19 +231,7 @@ class Recipe(BaseModel):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        lines = []
-        if self.keep == "best" and not self.holdout:
-            message = (
-                "is chosen on training images that are held out; set train.holdout, say to 0.1. "
-                "Chosen on the evaluation images, it would flatter every cell"
-            )
-            lines.append(wrong("keep", message, "keep"))
-        # torch would raise at the first batch, after all images are prepared
-        if self.sync_batch_norm and self.device == "cpu":
-            message = "torch computes SyncBatchNorm on GPUs only; set train.device: cuda"
-            lines.append(wrong("device", message, "sync_batch_norm"))
-        lines += [wrong("loss", message, key) for key, message in misused(self)]
-        refuse("Recipe", lines)
+        refuse("Recipe", [wrong("recipe", message, key) for key, message in _misfits(self)])
         return self
 
     @property

@@ -27,6 +27,7 @@ from alignkit.preprocess import Preprocess
 from alignkit.preprocess.preset_names import preset_meant
 from alignkit.preprocess.presets import PRESETS
 
+NEEDS_MODEL = "--task says how a model's outputs are read; add --model FILE"
 DEFAULT_SIZE = 224
 """Side of a preset's input in pixels, without ``--size``."""
 

@@ -184,7 +184,7 @@ def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
 
 def data_facts(plan: Plan, sets: Sets) -> DataFacts:
     """Describe the data set as it was used."""
-    data = plan.data
+    data = plan.experiment.data
     calibrated, evaluated = _calibration(plan, sets)
     return DataFacts(
         name=plan.experiment.data_name,

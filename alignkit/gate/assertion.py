@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from alignkit.datasets.unlabelled_images import ImageSource, images_from
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
-from alignkit.experiment.gate_option import Gate, beyond_normalised
-from alignkit.experiment.rule_option import Rule
+from alignkit.experiment.gate_option import Gate
+from alignkit.experiment.rule_option import Rule, beyond_normalised
 from alignkit.experiment.yaml_argument import Stack, path_of
 from alignkit.gate.named_checks import grouped_images, named_checks, worst_image
 from alignkit.gate.result_comparison import (

@@ -12,7 +12,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, ExitCode, NothingCompared
 from alignkit.experiment.experiment import Experiment
-from alignkit.experiment.tap_option import TapRule, TapsOption
+from alignkit.experiment.gate_option import TapRule, TapsOption
 from alignkit.experiment.yaml_source import parse
 from alignkit.judge.standing_rules import RECORDED, JudgedRule
 from alignkit.preprocess import Preprocess

@@ -55,7 +55,7 @@ def unread(
 
     ``file`` is the one that has the outputs, by default the ONNX file if there is one.
     """
-    key = "outputs" if model.outputs else "onnx" if model.onnx else model.format
+    key = "outputs" if model.outputs else "onnx" if model.beside else model.format
     named: CheckpointFormat = "onnx" if model.graph else model.format
     file = file or model.graph or model.file
     if file.is_file() and (reason := other_task(file, named, model.task.facts().name)):
@@ -77,7 +77,7 @@ def unread(
         counted = (shape[1] or 0) if len(shape) == 2 else 0
         # of outputs that are no row of scores the task knows the classes, and says so
         reason = (counted and misnamed(model, counted, classes, file)) or f"{file}: {error}"
-        return Fault("onnx", reason) if model.onnx else miscounted(model, reason)
+        return Fault("onnx", reason) if model.beside else miscounted(model, reason)
     return None
 
 

@@ -16,25 +16,28 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import BackendError, ConfigError, DataError
 from alignkit.limits import MODEL_OUTPUTS
-from alignkit.models.architectures import build_model, unfit_size
+from alignkit.models.architectures import (
+    build_model,
+    import_timm,
+    load_graph,
+    load_model,
+    misfit,
+    unfit_size,
+)
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
 from alignkit.models.entry_faults import Fault, entry_faults, miscounted, misnamed, unread
-from alignkit.models.file_kind import mistaken
+from alignkit.models.file_headers import mistaken, read_weights_header, wrapper
 from alignkit.models.graph_bounds import bounded_run, unbearable
 from alignkit.models.joined_graph import of_planes
 from alignkit.models.onnx_header import read_onnx_header
 from alignkit.models.pretrained import published_outputs
 from alignkit.models.user_model import LONE_OUTPUT, UserModel
-from alignkit.models.weights_header import read_weights_header, wrapper
 from alignkit.tasks import OutputShape
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from torch import nn
-
-_TRIED = range(32, 513, 32)
-"""Sides in pixels that are tried, nearest first, to name a size that a model takes."""
 
 
 def require_input(model: str, height: int, width: int) -> None:
@@ -53,7 +56,7 @@ def faults_of(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -
     """
     found = entry_faults(given, classes, size)
     if given.pretrained:
-        found += _published_faults(given, len(classes), size)
+        found += _published_faults(given, len(classes)) + _input_faults(given, size)
     elif given.format == "weights":
         found += _weights_faults(given, len(classes), size)
     elif given.format != "onnx" and (reason := mistaken(given.file, given.format)):
@@ -73,11 +76,11 @@ def _unequal(given: UserModel, outputs: int | None) -> str:
 
     It is asked where no name says how many there should be.
     """
-    exported = _counted(given, read_onnx_header(given.onnx).declared) if given.onnx else None
+    exported = _counted(given, read_onnx_header(given.beside).declared) if given.beside else None
     if None in (outputs, exported) or outputs == exported:
         return ""
     own = f"{given.model} {given.pretrained}" if given.pretrained else given.file
-    return f"{given.onnx} has {exported} outputs, and {own} has {outputs}; export it again"
+    return f"{given.beside} has {exported} outputs, and {own} has {outputs}; export it again"
 
 
 def given_checkpoint(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -> Checkpoint:
@@ -92,14 +95,6 @@ def given_checkpoint(given: UserModel, classes: Sequence[str], size: tuple[int, 
         checkpoint = replace(checkpoint, outputs=_names_of_code(given, checkpoint))
     # without labels there is no class that an output could belong to
     return checkpoint if classes else replace(checkpoint, outside=tuple(named))
-
-
-def reading(given: UserModel, checkpoint: Checkpoint, classes: Sequence[str] = ()) -> str:
-    """Say in words how a model's input and outputs are read; code has been run for it.
-
-    ``classes`` are the data's, if labels name any.
-    """
-    return given.reads(outputs_of(given, checkpoint), classes)
 
 
 def outputs_of(given: UserModel, checkpoint: Checkpoint) -> Sequence[OutputShape]:
@@ -169,8 +164,6 @@ def _of_graph(
     sha256: str,  # noqa: ARG001 - it keys the cache
 ) -> tuple[OutputShape, ...]:
     """Load a graph of torch's once, and describe its outputs; another file has another SHA-256."""
-    from alignkit.models.torch_model_files import load_graph
-
     # weights in float16 are computed in float32, as the session does
     return _declared(file, load_graph(file, kind).float(), size)
 
@@ -220,8 +213,6 @@ def _require_bearable(file: Path, graph: bytes, size: tuple[int, int]) -> None:
 @cache
 def _of_function(checkpoint: Checkpoint) -> tuple[OutputShape, ...]:
     """Build a function's module once, and describe its outputs; other weights have another key."""
-    from alignkit.models.architectures import load_model
-
     size = (checkpoint.height, checkpoint.width)
     return _declared(checkpoint.weights, load_model(checkpoint), size)
 
@@ -282,40 +273,37 @@ def _names_of_code(given: UserModel, checkpoint: Checkpoint) -> tuple[str, ...]:
     if fault := unread(given, found, 0, given.file):
         raise DataError(fault.message)
     names, exported = given.wanted(found), checkpoint.outputs
-    if not given.onnx or names == exported or (not names and len(exported) == 1):
-        return exported if given.onnx else names
+    if not given.beside or names == exported or (not names and len(exported) == 1):
+        return exported if given.beside else names
     there, here = (
         ", ".join(each.name for each in outputs)
-        for outputs in (read_onnx_header(given.onnx).declared, found)
+        for outputs in (read_onnx_header(given.beside).declared, found)
     )
     raise DataError(
-        f"{given.onnx} has the outputs {there}, and {given.file} has {here}; the task reads "
+        f"{given.beside} has the outputs {there}, and {given.file} has {here}; the task reads "
         "outputs of the same names in both; name them at the export (output_names)"
     )
 
 
-def _published_faults(given: UserModel, classes: int, size: tuple[int, int]) -> list[Fault]:
-    found = []
-    try:
-        outputs = published_outputs(given.pretrained, given.model)
-        if reason := misnamed(given, outputs, classes):
-            found.append(miscounted(given, reason))
-    except ConfigError as error:
-        found.append(Fault("pretrained", str(error).removeprefix("pretrained: ")))
+def _input_faults(given: UserModel, size: tuple[int, int]) -> list[Fault]:
     try:
         require_input(given.model, *size)
     except ConfigError as error:
-        found.append(Fault("model", str(error)))
-    return found
+        return [Fault("model", str(error))]
+    return []
+
+
+def _published_faults(given: UserModel, classes: int) -> list[Fault]:
+    try:
+        outputs = published_outputs(given.pretrained, given.model)
+    except ConfigError as error:
+        return [Fault("pretrained", str(error).removeprefix("pretrained: "))]
+    reason = misnamed(given, outputs, classes)
+    return [miscounted(given, reason)] if reason else []
 
 
 def _weights_faults(given: UserModel, classes: int, size: tuple[int, int]) -> list[Fault]:
-    found = []
-    if not given.runs_own_code:
-        try:
-            require_input(given.model, *size)
-        except ConfigError as error:
-            found.append(Fault("model", str(error)))
+    found = [] if given.runs_own_code else _input_faults(given, size)
     begin = f"{given.file} holds no weights of {given.model}"
     try:
         weights = read_weights_header(given.file).tensors
@@ -325,8 +313,6 @@ def _weights_faults(given: UserModel, classes: int, size: tuple[int, int]) -> li
         return [*found, Fault("weights", f"{begin}: {reason}")]
     if found or given.runs_own_code:  # a model that does not take its input cannot be built
         return found
-    from alignkit.models.torch_model_files import misfit
-
     outputs = len(given.named) or classes or 2
     own = _on_meta(lambda: build_model(given.model, outputs, *size)).state_dict()
     if not (reason := misfit(own, weights)):
@@ -373,27 +359,9 @@ def _on_meta(build: Callable[[], nn.Module]) -> nn.Module:
 
 
 def _unfit_timm(model: str, height: int, width: int) -> str:
-    import torch
-
-    from alignkit.models.torch_model_files import build_own
-
     try:
         _on_meta(lambda: build_model(model, 2, height, width))
     except ConfigError as error:
-        reason = str(error)
-    else:
-        return ""
-    module = _on_meta(lambda: build_own(model, 2)).eval()
-    own = getattr(module, "default_cfg", {}).get("input_size", ())[-1:]
-
-    def takes(side: int) -> bool:
-        try:
-            with torch.inference_mode():
-                module(torch.zeros(1, 3, side, side, device="meta"))
-        except (ValueError, RuntimeError, AssertionError):
-            return False
-        return True
-
-    sides = sorted({*_TRIED, *own}, key=lambda side: (abs(side - min(height, width)), side))
-    side = next((each for each in sides if takes(each)), None)
-    return reason if side is None else f"{reason}; it takes {side}x{side}"
+        config = import_timm().models.get_pretrained_cfg(model.removeprefix("timm:"))
+        return f"{error}; timm made it for {config.input_size[1]}x{config.input_size[2]}"
+    return ""

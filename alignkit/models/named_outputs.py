@@ -1,8 +1,9 @@
-"""The words of a model's file about itself, as Ultralytics and YOLOv5 write them into it.
+"""Names of outputs: as the user gives them, and the words of a model's file about itself.
 
-An ONNX file has the names of its classes as the entry ``names`` of its metadata, the text of a
-Python mapping or list; a TorchScript file in ``extra/config.txt`` of its archive, as JSON. Beside
-them lie the ``task``, and ``kpt_shape`` of keypoints. Nothing is executed.
+Ultralytics and YOLOv5 write such words. An ONNX file has the names of its classes as the entry
+``names`` of its metadata, the text of a Python mapping or list; a TorchScript file in
+``extra/config.txt`` of its archive, as JSON. Beside them lie the ``task``, and ``kpt_shape`` of
+keypoints. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -13,14 +14,75 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 from zipfile import BadZipFile, ZipFile
 
-from alignkit.errors import DataError
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from alignkit.datasets.regular_file import read_text
+from alignkit.errors import DataError, MissingDependency
 from alignkit.limits import TEXT_BYTES, OverLimit, parsed_json, read_member
 from alignkit.models.checkpoint import CheckpointFormat
 from alignkit.models.onnx_header import read_onnx_header
+from alignkit.models.pretrained import imagenet_classes
 from alignkit.stored_file import Stamp, open_regular, stamp_of
+
+_NO_CLASS = "N/A"
+"""Name of an output that is no class, as torchvision's COCO weights have it."""
+
+
+def _class_names(given: Any) -> Any:
+    """Return the names of outputs; each that is no class has a name of its own."""
+    names = _lines_of_file(given)
+    if not isinstance(names, list | tuple):
+        return names
+    # one alone may be a class of the data
+    gaps = (None, _NO_CLASS) if [*names].count(_NO_CLASS) > 1 else (None,)
+    numbered = enumerate(names)
+    return tuple(f"{_NO_CLASS} {place}" if name in gaps else name for place, name in numbered)
+
+
+def _lines_of_file(given: Any) -> Any:
+    """Return ImageNet's classes or the lines of the file that the YAML names; else the value."""
+    if not isinstance(given, str):
+        return given
+    if given == "imagenet":
+        try:
+            return imagenet_classes()
+        except MissingDependency as error:  # reported with its place, as every mistake of the file
+            raise PydanticCustomError("classes", "{reason}", {"reason": str(error)}) from error
+    try:
+        # other line ends of Python's splitlines may stand within a name
+        lines = read_text(Path(given).expanduser()).rstrip().split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", "") or "it is not UTF-8"
+        named = {"file": given, "reason": reason}
+        message = "{file} cannot be read ({reason}); give a file with one name a line, or a list"
+        raise PydanticCustomError("classes", message, named) from error
+    names = [line.strip() for line in lines]
+    if "" in names:
+        empty = {"file": given, "line": names.index("") + 1}
+        raise PydanticCustomError(
+            "classes", "line {line} of {file} is empty: it names no output", empty
+        )
+    if unfit := next((each for each in names if "\0" in each), None):
+        held = {"file": given, "line": names.index(unfit) + 1}
+        raise PydanticCustomError(
+            "classes", "line {line} of {file} holds a NUL character; save it as UTF-8 text", held
+        )
+    return names
+
+
+ClassNames = Annotated[
+    tuple[str, ...],
+    Field(min_length=1),
+    BeforeValidator(
+        _class_names,
+        json_schema_input_type=tuple[str | None, ...] | Literal["imagenet"] | Path,
+    ),
+]
+"""Names of outputs as a file of an experiment gives them: a list, a file, or ``imagenet``."""
 
 
 def names_in(file: Path, kind: CheckpointFormat) -> tuple[str, ...]:

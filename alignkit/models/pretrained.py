@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError, MissingDependency
-from alignkit.models.torch_model_files import import_timm
+from alignkit.models.architectures import (
+    import_timm,
+    misfit,
+    model_version,
+    read_weights,
+    weights_hash,
+)
 from alignkit.plugins import did_you_mean, nearest
 from alignkit.stored_file import file_sha256
 from alignkit.version import WEIGHT_LAYERS, code_version
@@ -55,8 +61,6 @@ def read_pretrained(pretrained: str, model: str) -> tuple[Mapping[str, Any], tup
     `ConfigError` if the file is not the published one.
     """
     if is_file(pretrained):
-        from alignkit.models.torch_model_files import read_weights
-
         weights = read_weights(_existing(pretrained), model)
         return weights, _last_module(weights)
     if model.startswith("timm:"):
@@ -102,7 +106,6 @@ def published_file(pretrained: str, model: str, workspace: Workspace) -> Path:
 
     Raise as `read_pretrained` does.
     """
-    from alignkit.models.architectures import model_version
 
     def store(folder: Path) -> None:
         import torch
@@ -143,9 +146,6 @@ def begin_with(module: nn.Module, pretrained: str, model: str) -> dict[str, Any]
     ``initialised``, the names that keep fresh weights. Raise `ConfigError` if the weights are
     another model's.
     """
-    from alignkit.models.architectures import weights_hash
-    from alignkit.models.torch_model_files import misfit
-
     published, heads = read_pretrained(pretrained, model)
     own = module.state_dict()
     fresh = [

@@ -2,60 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import StringConstraints
 
 from alignkit.errors import ConfigError, DataError
+from alignkit.models.architectures import USER_BUILT, model_version, unknown_model
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
 from alignkit.models.entry_faults import entry_faults
+from alignkit.models.file_headers import read_weights_header
 from alignkit.models.joined_graph import weights_beside
-from alignkit.models.named_outputs import matched_by_name, names_in
+from alignkit.models.named_outputs import ClassNames, matched_by_name, names_in
 from alignkit.models.onnx_header import in_text, read_onnx_header
-from alignkit.models.pretrained import identity, published_file, published_outputs
-from alignkit.models.weights_header import read_weights_header
+from alignkit.models.pretrained import identity, is_file, published_file, published_outputs
 from alignkit.plugins import did_you_mean
+from alignkit.preprocess.stages import Name
 from alignkit.stored_file import file_sha256, irregular
-from alignkit.tasks import OutputShape, usual_task
+from alignkit.tasks import OutputShape, Task, usual_task
+from alignkit.tasks.own_code import own_source
 from alignkit.workspace import Workspace, content_key
 
 if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess
-    from alignkit.tasks import ScoreScale, Task
+    from alignkit.tasks import ScoreScale
 
 LONE_OUTPUT = "output"
 """Name of the output of a torch module that returns one tensor."""
 
 
+_FORMATS: tuple[CheckpointFormat, ...] = ("weights", "torchscript", "exported", "onnx")
+
+
 @dataclass(frozen=True)
 class UserModel:
-    """Entry of ``models:``."""
+    """Entry of ``models:``: a model by its file, or one for torch and one for ONNX runtimes, by the
+    name of published weights, or by a script; and the path it was trained with.
+    """
 
-    name: str
-    format: CheckpointFormat
-    file: Path
+    name: Name
+    """Name of its row."""
+    preprocess: Name
+    """The path it was trained with, which its row is compared with."""
+    weights: Path | None = None
+    """A ``state_dict`` saved by ``torch.save``, for ``model``; nothing in it is executed."""
     model: str = ""
-    """Name of the module to rebuild around a ``state_dict``; other files hold their own graph."""
-    classes: tuple[str, ...] = ()
-    """Class names in the order of the outputs; empty if the file names them, or else the data has
-    these classes in this order. They may be more than the data's."""
+    """With ``weights``: a torchvision name, ``timm:NAME``, or ``module:function`` of your own; with
+    ``pretrained``: one of the first two."""
     pretrained: str = ""
-    """Name of published weights of ``model``; ``file`` is theirs once `fetched` stored them."""
+    """Name of the published weights of ``model``, as torchvision (``IMAGENET1K_V1``) or timm
+    (``a1_in1k``) has it; they are downloaded once."""
+    torchscript: Path | None = None
+    """A file of ``torch.jit.save``."""
+    exported: Path | None = None
+    """An archive of ``torch.export.save``."""
     onnx: Path | None = None
-    """The same model as an ONNX file, beside a file of torch's; the ONNX runtimes run it."""
+    """Exported ONNX file; it runs in backends that take one, not in torch. Beside another file it
+    is the same model exported: ONNX runtimes run it as it is, and torch runs the other file."""
+    made_by: Annotated[str, StringConstraints(strip_whitespace=True)] = ""
+    """In place of a file: a Python script beside this file, with arguments of its own. A run that
+    finds no stored model calls it with the name of the ONNX file to write as the last argument."""
+    classes: ClassNames = ()
+    """Name of each output in order, as the folders are named: a list, a file with one name a line,
+    or ``imagenet`` for the 1,000 WordNet ids of ImageNet-1k. An output that is no class is null, or
+    ``N/A`` if several are. A model may have more outputs than the data has classes. Without it, the
+    names are those in the file, as Ultralytics writes them; without these, the outputs are the
+    data's classes in their order, and of images without labels numbered from 0."""
     outputs: tuple[str, ...] = ()
-    """Names of the outputs among which the task finds its own; all if empty."""
+    """Names of the outputs that the task reads, where the model has others too; by default it finds
+    them among all."""
     task: Task = field(default_factory=usual_task)
     """The task that the model solves, which decides how its outputs are read."""
-    made_by: str = ""
-    """The script that writes ``file``, which is not known before."""
+
+    def faults(self, _written: object = None) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with the entry itself, whatever its files hold."""
+        named = [each for each in (*_FORMATS, "pretrained", "made_by") if getattr(self, each)]
+        others = [each for each in named if each != "onnx"]
+        # a function of the user's own is not imported by a check of the file
+        own = USER_BUILT.fullmatch(self.model)
+        if not named or len(others) > 1 or (self.made_by and self.onnx):
+            files = "weights, pretrained, torchscript, exported, onnx, made_by"
+            yield "", f"give one of {files}; onnx may stand beside one of the first four"
+        elif bool(self.model) != bool({"weights", "pretrained"} & {*others}):
+            yield "", "'model' belongs to 'weights' or 'pretrained'"
+        elif is_file(self.pretrained):
+            yield "", "'pretrained' is a name of published weights; give a file as 'weights'"
+        elif self.pretrained and own and not self.model.startswith("timm:"):
+            yield "", "'pretrained' names weights of torchvision or timm, and 'model' is neither's"
+        elif self.model and not own and (reason := unknown_model(self.model)):
+            yield "", reason
+        elif repeated := [name for name, count in Counter(self.classes).items() if count > 1]:
+            yield "", f"'classes': {', '.join(map(repr, repeated[:3]))} stands there twice"
+
+    @property
+    def format(self) -> CheckpointFormat:
+        """The format of the file that torch runs, or of the only one."""
+        if self.made_by or self.pretrained:
+            return "onnx" if self.made_by else "weights"
+        return next(each for each in _FORMATS if getattr(self, each) is not None)
+
+    @property
+    def file(self) -> Path:
+        """The path of that file; published weights that are not `fetched`, and a file to make, have
+        none.
+        """
+        found: Path | None = getattr(self, self.format)
+        return found.expanduser() if found else Path()
+
+    @property
+    def beside(self) -> Path | None:
+        """The ONNX file beside a file of torch's."""
+        return self.onnx.expanduser() if self.onnx and self.format != "onnx" else None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The paths of its files: none that are fetched or made, and an ONNX file beside them."""
+        own = () if self.pretrained or self.made_by else (self.file,)
+        return (*own, self.beside) if self.beside else own
 
     @property
     def graph(self) -> Path | None:
         """The ONNX file, if there is one."""
-        return self.file if self.format == "onnx" else self.onnx
+        return self.file if self.format == "onnx" else self.beside
 
     @property
     def is_code(self) -> bool:
@@ -137,11 +209,8 @@ class UserModel:
         Raise `ConfigError` if there is no such file or it is not regular, `DataError` if an ONNX
         file lacks the weights beside it.
         """
-        from alignkit.models.architectures import model_version
-        from alignkit.tasks.own_code import own_source
-
-        if self.onnx:
-            self._require_file(self.onnx)
+        if self.beside:
+            self._require_file(self.beside)
         parts: dict[str, Any] = {
             **self._weights,
             "format": self.format,
@@ -154,8 +223,8 @@ class UserModel:
             parts["source"] = own_source(self.model, "model")
         if self.outputs:
             parts["outputs"] = list(self.outputs)
-        if self.onnx:
-            parts["onnx"] = file_sha256(self.onnx)
+        if self.beside:
+            parts["onnx"] = file_sha256(self.beside)
         if self.graph and not self.made_by and (beside := weights_beside(self.graph)):
             parts["weights beside it"] = beside
         return parts
@@ -183,7 +252,7 @@ class UserModel:
     @property
     def is_known(self) -> bool:
         """Whether its weights are published or in a file of this machine, as is an ONNX file."""
-        beside = self.onnx is None or self.onnx.is_file()
+        beside = self.beside is None or self.beside.is_file()
         return beside and (bool(self.pretrained) or self.file.is_file())
 
     def fetched(self, workspace: Workspace) -> UserModel:
@@ -193,7 +262,7 @@ class UserModel:
         """
         if not self.pretrained:
             return self
-        return replace(self, file=published_file(self.pretrained, self.model, workspace))
+        return replace(self, weights=published_file(self.pretrained, self.model, workspace))
 
     @property
     def runs_own_code(self) -> bool:
@@ -209,26 +278,23 @@ class UserModel:
 
         Raise `DataError` if they have no header.
         """
-        beside = f"; the ONNX runtimes run {self.onnx} as it is" if self.onnx else ""
-        return self._described() + beside
-
-    def _described(self) -> str:
+        said = f"{self.file}, {self.format}"
         if self.pretrained:
             published = published_outputs(self.pretrained, self.model)
-            return f"{self.model} {self.pretrained}, published, gives {published} outputs"
-        if self.made_by:
-            return f"a run first makes it with {self.made_by}, unless it is stored"
-        if self.format == "onnx":
+            said = f"{self.model} {self.pretrained}, published, gives {published} outputs"
+        elif self.made_by:
+            said = f"a run first makes it with {self.made_by}, unless it is stored"
+        elif self.format == "onnx":
             header = read_onnx_header(self.file)
             taken = in_text(header.inputs[0].shape or ()) if header.inputs else "nothing"
             shape = header.outputs[0].shape if header.outputs else None
             outputs = shape[1] if shape and len(shape) == 2 and shape[1] else "?"
-            return f"{self.file}, takes {taken}, gives {outputs} outputs"
-        if self.format == "weights":
+            said = f"{self.file}, takes {taken}, gives {outputs} outputs"
+        elif self.format == "weights":
             weights = read_weights_header(self.file)
             under = f" under its key {weights.key!r}" if weights.key else ""
-            return f"{self.file}, {len(weights.tensors)} tensors{under}, for {self.model}"
-        return f"{self.file}, {self.format}"
+            said = f"{self.file}, {len(weights.tensors)} tensors{under}, for {self.model}"
+        return said + (f"; the ONNX runtimes run {self.beside} as it is" if self.beside else "")
 
     def unsuitable(self, backend: str, *, needs_onnx: bool) -> str:
         """Explain why a backend cannot run this kind of file; empty if it can."""
@@ -261,7 +327,7 @@ class UserModel:
             format=self.format,
             order=() if order == tuple(range(len(order))) else order,
             outside=outside,
-            onnx=self.onnx,
+            onnx=self.beside,
             # what a module of torch returns is known when it runs: its names are the user's
             outputs=self.wanted(declared) if self.graph and declared else self.outputs,
             scale=self._scale(declared or ()),

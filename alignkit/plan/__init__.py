@@ -7,23 +7,18 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import get_args
 
-from alignkit.datasets import Dataset
 from alignkit.errors import DataError
 from alignkit.experiment.experiment import Experiment
-from alignkit.experiment.gate_option import Gate
-from alignkit.experiment.report_option import AdviseOption, ReportOption
-from alignkit.experiment.train_option import Recipe
-from alignkit.plan.planned_runtime import runtimes_of
 from alignkit.plan.planned_units import (
     given_trainings,
     matched_pairs,
     path_trainings,
     row_evaluations,
+    runtimes_of,
 )
 from alignkit.plan.required_models import require_models
-from alignkit.plan.work import Evaluation, MatchedPair, PixelComparison, Training
+from alignkit.plan.work import Evaluation, PixelComparison, Training
 from alignkit.prepare import Preparation
-from alignkit.preprocess import Preprocess
 from alignkit.samples import Samples, Split
 from alignkit.version import ALL_LAYERS, code_version
 from alignkit.workspace import content_key
@@ -39,25 +34,11 @@ class Plan:
     key: str
     """Content hash of everything the run's record depends on, as first planned: images left out
     later change the keys of trainings and cells but not this one."""
-    preprocesses: tuple[Preprocess, ...]
-    """Reference first."""
-    data: Dataset
     images: Mapping[Split, str]
     """Fingerprint of each split, as it was listed for the plan."""
-    recipe: Recipe
-    batch_size: int
-    """Images of a batch that a model predicts."""
-    resamples: int
-    """Bootstrap resamples behind each interval."""
-    gate: Gate
-    report: ReportOption
-    """The images whose pixels are kept."""
-    advise: AdviseOption | None
     trainings: tuple[Training, ...]
     """Seed by seed, reference path first."""
     evaluations: tuple[Evaluation, ...]
-    pairs: tuple[MatchedPair, ...]
-    comparisons: tuple[PixelComparison, ...]
     ranks: int = 1
     """Processes that train together."""
     cells: tuple[str, ...] = ()
@@ -69,9 +50,10 @@ class Plan:
         return data_fingerprint(self.images)
 
     @property
-    def reference(self) -> Preprocess:
-        """The preprocess that the others are compared with."""
-        return self.preprocesses[0]
+    def comparisons(self) -> tuple[PixelComparison, ...]:
+        """The pixels of the reference path and of each other path."""
+        reference, *candidates = self.experiment.paths
+        return tuple(PixelComparison(reference, each, self.images["eval"]) for each in candidates)
 
     @property
     def trains(self) -> bool:
@@ -81,8 +63,9 @@ class Plan:
     def samples(self, split: Split) -> Samples:
         """List the images of a split; raise `DataError` if they are not those of the plan."""
         if split not in self.images:  # images without labels are evaluated only
-            return self.data.evaluation().take(())
-        samples = self.data.training() if split == "train" else self.data.evaluation()
+            return self.experiment.data.evaluation().take(())
+        data = self.experiment.data
+        samples = data.training() if split == "train" else data.evaluation()
         if samples.fingerprint != self.images[split]:
             # its keys would name other images than those they are computed from
             raise DataError(CHANGED)
@@ -97,42 +80,24 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     """
     # first: a model that cannot run is known at once, and hashing the images may take minutes
     require_models(experiment)
-    content = experiment.content
-    data = experiment.data
     images = images_of(experiment)
     fingerprint = data_fingerprint(images)
-    reference, *candidates = experiment.paths
     trainings: tuple[Training, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
-    if content.predicts:  # otherwise a pixel gate
-        given = bool(content.models)
+    if experiment.predicts:  # otherwise a pixel gate
+        given = bool(experiment.content.models)
         trainings = (
             given_trainings(experiment) if given else path_trainings(experiment, fingerprint, ranks)
         )
-        runtimes = runtimes_of(content.evaluate, trainings)
+        matched_pairs(trainings)  # a pair that differs in more than its path is refused here
+        runtimes = runtimes_of(experiment.content.evaluate, trainings)
         evaluations = tuple(
             evaluation
             for training in trainings
             for evaluation in row_evaluations(training, runtimes, experiment, fingerprint)
         )
-    return Plan(
-        experiment,
-        run_key(experiment, evaluations),
-        preprocesses=experiment.paths,
-        data=data,
-        images=images,
-        recipe=content.train,
-        batch_size=content.evaluate.batch_size,
-        resamples=content.evaluate.resamples,
-        gate=content.gate,
-        report=content.report,
-        advise=content.advise,
-        trainings=trainings,
-        evaluations=evaluations,
-        pairs=matched_pairs(trainings),
-        comparisons=tuple(PixelComparison(reference, each, images["eval"]) for each in candidates),
-        ranks=ranks,
-    )
+    key = run_key(experiment, evaluations)
+    return Plan(experiment, key, images, trainings, evaluations, ranks)
 
 
 def counted(experiment: Experiment) -> str:
@@ -144,7 +109,7 @@ def counted(experiment: Experiment) -> str:
     trainings = len(recipe.seeds) * len(recipe.fractions) * (paths + bool(recipe.mix))
     rows = len(content.models) or trainings
     columns = sum(
-        len(each.precision) * (1 if each.build().own_path else paths)
+        len(each.precision) * (1 if each.backend.own_path else paths)
         for each in content.evaluate.backends
     )
     trained = ("given model" if content.models else "training") + "s" * (rows > 1)
@@ -212,6 +177,6 @@ def preparations(plan: Plan) -> tuple[Preparation, ...]:
     splits: tuple[Split, ...] = get_args(Split) if plan.trains else ("eval",)
     return tuple(
         Preparation(preprocess, split, plan.images[split])
-        for preprocess in plan.preprocesses
+        for preprocess in plan.experiment.paths
         for split in splits
     )

@@ -20,7 +20,7 @@ from alignkit.workspace import Context, Workspace, content_key
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
-    from alignkit.experiment.model_option import ModelOption
+    from alignkit.models.user_model import UserModel
 
 _FILE = "model.onnx"
 _SHOWN = 15
@@ -30,11 +30,11 @@ _SHOWN = 15
 def with_stored_models(experiment: Experiment, workspace: Workspace) -> Experiment:
     """Return the experiment with each made model that is stored; it makes none."""
 
-    def stored(option: ModelOption) -> Path | None:
-        if not script_file(experiment, option).is_file():  # `require_models` says so
+    def stored(model: UserModel) -> Path | None:
+        if not script_file(experiment, model).is_file():  # `require_models` says so
             return None
-        key = content_key(_parts(experiment, option))
-        return workspace.recall("made", key, _label(option), lambda folder: folder / _FILE)
+        key = content_key(_parts(experiment, model))
+        return workspace.recall("made", key, _label(model), lambda folder: folder / _FILE)
 
     return experiment.with_graphs(stored)
 
@@ -48,34 +48,34 @@ def with_made_models(experiment: Experiment, context: Context) -> Experiment:
     if any(each.made_by for each in experiment.content.models):
         require_models(experiment)
 
-    def made(option: ModelOption) -> Path:
+    def made(model: UserModel) -> Path:
         def make(folder: Path) -> None:
-            context.progress.note(f"{_label(option)}, once")
-            _call(option, _script(experiment, option), folder / _FILE)
+            context.progress.note(f"{_label(model)}, once")
+            _call(model, _script(experiment, model), folder / _FILE)
 
-        parts, label = _parts(experiment, option), _label(option)
+        parts, label = _parts(experiment, model), _label(model)
         return context.workspace.keep("made", parts, label, make, lambda folder: folder / _FILE)
 
     return experiment.with_graphs(made)
 
 
-def _label(option: ModelOption) -> str:
-    return f"model {option.name}: made with {option.made_by}"
+def _label(model: UserModel) -> str:
+    return f"model {model.name}: made with {model.made_by}"
 
 
-def _parts(experiment: Experiment, option: ModelOption) -> dict[str, Any]:
-    script, *arguments = _script(experiment, option)
+def _parts(experiment: Experiment, model: UserModel) -> dict[str, Any]:
+    script, *arguments = _script(experiment, model)
     # the script may train with images that are generated here
     data = code_version(DATA_LAYERS)
     return {"script": file_sha256(Path(script)), "arguments": arguments, "code": data}
 
 
-def _script(experiment: Experiment, option: ModelOption) -> list[str]:
-    _, *arguments = option.made_by.split()
-    return [str(script_file(experiment, option)), *arguments]
+def _script(experiment: Experiment, model: UserModel) -> list[str]:
+    _, *arguments = model.made_by.split()
+    return [str(script_file(experiment, model)), *arguments]
 
 
-def _call(option: ModelOption, script: list[str], file: Path) -> None:
+def _call(model: UserModel, script: list[str], file: Path) -> None:
     ran = subprocess.run(  # noqa: S603 - the experiment's own script
         [sys.executable, *script, file],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
@@ -83,5 +83,5 @@ def _call(option: ModelOption, script: list[str], file: Path) -> None:
     if ran.returncode or not file.is_file():
         ended = f"ended with {ran.returncode}" if ran.returncode else "wrote no file"
         said = "".join(f"\n  {line}" for line in ran.stdout.splitlines()[-_SHOWN:])
-        call = shlex.join(["python", *script, f"{option.name}.onnx"])
-        raise TrainingError(f"model {option.name}: {option.made_by} {ended}; see `{call}`{said}")
+        call = shlex.join(["python", *script, f"{model.name}.onnx"])
+        raise TrainingError(f"model {model.name}: {model.made_by} {ended}; see `{call}`{said}")

@@ -167,11 +167,11 @@ class IdentityMemory:
 
 def memory(plan: Plan) -> Memory:
     """Bound the memory of a run of the whole plan; reads and makes nothing."""
-    height, width = plan.reference.size
+    height, width = plan.experiment.reference.size
     image = height * width * 3 * _WIDEST
-    distinct = {content_key(pixel_identity(each)) for each in plan.preprocesses}
-    images = sum(plan.data.counts())
-    sizes = (plan.recipe.batch_size, plan.batch_size)
+    distinct = {content_key(pixel_identity(each)) for each in plan.experiment.paths}
+    images = sum(plan.experiment.data.counts())
+    sizes = (plan.experiment.recipe.batch_size, plan.experiment.batch_size)
     return Memory(
         workers=worker_bytes(
             image, batch=IMAGES_A_TASK, workers=usable_cpus(), prefetch=TASKS_A_WORKER
@@ -184,12 +184,12 @@ def memory(plan: Plan) -> Memory:
 
 
 def _identities(plan: Plan) -> IdentityMemory | None:
-    recipe = plan.recipe
+    recipe = plan.experiment.recipe
     loss = recipe.identities
     if not plan.trains or loss is None or not loss.classifies:
         return None
     # a folder's classes are known once it is listed, as its fingerprint did
-    names = plan.data.trained_names() or plan.samples("train").classes
+    names = plan.experiment.data.trained_names() or plan.samples("train").classes
     count = len(names) - round(recipe.holdout * len(names))
     copies = loss.weight_copies(recipe.optimiser, recipe.momentum)
     return IdentityMemory(count, loss.embedding, copies, plan.ranks if loss.shard else 1)

@@ -64,8 +64,6 @@ def narrow_to_cells(plan: Plan, names: Sequence[str]) -> Plan:
         key=run_key(plan.experiment, evaluations),
         trainings=tuple(each for each in plan.trainings if each.row in rows),
         evaluations=evaluations,
-        # a narrowed run may lack one side of a pair
-        pairs=(),
         cells=tuple(names),
     )
 
@@ -91,10 +89,6 @@ def rekey_for_images(plan: Plan, used: Sequence[str], total: int) -> Plan:
         plan,
         trainings=tuple(rekeyed(each) for each in plan.trainings),
         evaluations=tuple(trained(each) for each in plan.evaluations),
-        pairs=tuple(
-            replace(each, reference=rekeyed(each.reference), candidate=rekeyed(each.candidate))
-            for each in plan.pairs
-        ),
     )
 
 

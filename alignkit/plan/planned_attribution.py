@@ -23,10 +23,9 @@ from alignkit.preprocess.stage_mixtures import (
 from alignkit.version import SHARE_LAYERS, code_version
 
 if TYPE_CHECKING:
-    from alignkit.experiment.report_option import AttributeOption
+    from alignkit.experiment.run_options import AttributeOption
     from alignkit.plan import Plan
-    from alignkit.plan.planned_runtime import Runtime
-    from alignkit.plan.work import Evaluation
+    from alignkit.plan.work import Evaluation, Runtime
 
 _FEWEST = 100
 """Images that are mixed whatever they cost: the intervals of fewer say little."""
@@ -164,7 +163,7 @@ def planned_attributions(
 
 def _scope_of(option: AttributeOption, planned: Sequence[PlannedAttribution], plan: Plan) -> Scope:
     """Decide what all attributions of a plan cover; the same images for each."""
-    trained, evaluated = plan.data.counts()
+    trained, evaluated = plan.experiment.data.counts()
     every = option.runtimes == "all"
     able = [each for each in planned if not each.skipped]
     # without a model nothing is predicted
@@ -211,7 +210,7 @@ def _counted(planned: PlannedAttribution, *, every: bool) -> list[int]:
 
 
 def _predictions_of_run(plan: Plan, trained: int, evaluated: int) -> float:
-    recipe = plan.recipe
+    recipe = plan.experiment.recipe
     epochs = sum(each.fraction for each in plan.trainings if not (each.given or each.skipped))
     cells = {each.key for each in plan.evaluations if not each.skipped}
     trainings = _OF_TRAINING * recipe.epochs * epochs * trained * (1 - recipe.holdout)
@@ -220,24 +219,24 @@ def _predictions_of_run(plan: Plan, trained: int, evaluated: int) -> float:
 
 def _unscoped(plan: Plan, ran: Sequence[Evaluation]) -> tuple[PlannedAttribution, ...]:
     """List the attributions of the models and runtimes that ran."""
-    row = first_of((each.row for each in plan.trainings), plan.reference.name)
+    row = first_of((each.row for each in plan.trainings), plan.experiment.reference.name)
     if row is None:  # none of the given models was trained with it
         return ()
-    models = _models(ran, row, plan.reference.name)
+    models = _models(ran, row, plan.experiment.reference.name)
     first = next(iter(models.values()), [])
     shared = tuple(each for each in first if all(each in ran_in for ran_in in models.values()))
     return tuple(
         PlannedAttribution(
-            plan.reference,
+            plan.experiment.reference,
             candidate,
             plan.fingerprint,
             tuple(models),
             shared,
-            resamples=plan.resamples,
+            resamples=plan.experiment.resamples,
             skipped=candidate.missing() if models else "no cell that it begins from can run",
-            cells=_keys(ran, models, shared, (plan.reference.name, candidate.name)),
+            cells=_keys(ran, models, shared, (plan.experiment.reference.name, candidate.name)),
         )
-        for candidate in plan.preprocesses[1:]
+        for candidate in plan.experiment.paths[1:]
     )
 
 

@@ -1,15 +1,15 @@
-"""Trainings, evaluations and matched pairs of an experiment, with what their keys depend on."""
+"""Trainings, runtimes and evaluations of an experiment, with what their keys depend on."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alignkit.backends import Backend, Builder
+from alignkit.backends import BACKENDS, Backend, Builder, EngineBuilder, RemoteBackend
+from alignkit.errors import ConfigError
 from alignkit.models.onnx_header import one_size
 from alignkit.place import FULL
-from alignkit.plan.planned_runtime import Runtime, not_served
-from alignkit.plan.work import Evaluation, MatchedPair, Training
-from alignkit.plugins import Plugin, name_of
+from alignkit.plan.work import Evaluation, MatchedPair, Runtime, Training
+from alignkit.plugins import UNPROVEN, Plugin, did_you_mean, name_of
 from alignkit.prepare import pixel_identity
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.tasks import TASKS, usual_task
@@ -17,6 +17,7 @@ from alignkit.version import LOGIT_LAYERS, WEIGHT_LAYERS, code_version
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
+    from alignkit.experiment.run_options import Evaluate
     from alignkit.experiment.train_option import Recipe
     from alignkit.models.user_model import UserModel
 
@@ -43,8 +44,7 @@ def path_trainings(experiment: Experiment, fingerprint: str, ranks: int) -> tupl
 def given_trainings(experiment: Experiment) -> tuple[Training, ...]:
     """Take the user's own models in place of trainings, one row each."""
     by_name = {path.name: path for path in experiment.paths}
-    task, models = experiment.task, experiment.content.models
-    given = [(by_name[model.preprocess], model.build(task)) for model in models]
+    given = [(by_name[model.preprocess], model) for model in experiment.models]
     return tuple(Training(path, 0, each.parts_for(path.size), given=each) for path, each in given)
 
 
@@ -98,6 +98,72 @@ def _training(
     reasons = [each.missing() for each in paths]
     skipped = next(filter(None, reasons), "") or missing_device(recipe.device)
     return Training(path, seed, parts, skipped, fraction, paths if others else ())
+
+
+def runtimes_of(evaluate: Evaluate, trainings: tuple[Training, ...]) -> list[Runtime]:
+    """List every backend of ``evaluate`` in every precision, with the reason if it cannot run here.
+
+    Raises `ConfigError` if all of them preprocess by themselves, or an endpoint does not say which
+    of ``trainings`` it serves.
+    """
+    runtimes = []
+    for name, option in zip(evaluate.titles(), evaluate.backends, strict=True):
+        plugin = BACKENDS.find(option.name)
+        backend = option.backend
+        for precision in option.precision:
+            missing = plugin.missing()
+            reason = missing or backend.impossible(precision)
+            buildable = (
+                bool(reason)
+                and not missing
+                and isinstance(backend, EngineBuilder)
+                and not backend.cannot_build(precision)
+            )
+            # the user should know that the fix may not be enough
+            if reason and plugin.unproven:
+                reason += f" ({option.name} is {UNPROVEN})"
+            version, held = plugin.version(), served_training(backend, trainings)
+            runtimes.append(
+                Runtime(name, backend, precision, version, reason, buildable, option.builds, held)
+            )
+    first = next((each for each in runtimes if not each.backend.own_path), None)
+    if first and first.simulation:
+        raise ConfigError(
+            f"evaluate.backends: {first.name} {first.precision} is a simulation, and the first "
+            "backend is the reference; put one first that computes, e.g. torch"
+        )
+    if all(each.backend.own_path for each in runtimes):
+        raise ConfigError(
+            "evaluate.backends: each of these preprocesses by itself, which leaves nothing to "
+            "compare with; put one first that receives the paths' images, e.g. torch"
+        )
+    return runtimes
+
+
+def served_training(backend: Backend, trainings: tuple[Training, ...]) -> Training | None:
+    """Find the model that an endpoint serves, the first of its seeds; ``None`` for other backends.
+
+    Raises `ConfigError` if the endpoint does not say which of several rows it is.
+    """
+    if not isinstance(backend, RemoteBackend):
+        return None
+    # reversed, so that the first seed of a row stays
+    rows = {str(each.row): each for each in reversed(trainings)}
+    rows |= {each.given.name: each for each in trainings if each.given}
+    if not backend.serves and len({each.row for each in trainings}) == 1:
+        return trainings[0]
+    if backend.serves not in rows:
+        raise ConfigError(
+            f"evaluate.backends: an endpoint serves one model; name its row as 'serves'"
+            f"{did_you_mean(backend.serves, rows)}"
+        )
+    return rows[backend.serves]
+
+
+def not_served(held: Training) -> str:
+    """Explain why the endpoint that serves this model cannot evaluate another."""
+    seed = "" if held.given else f" of seed {held.seed}"
+    return f"the endpoint serves the model of {held.row}{seed}, not this one"
 
 
 def row_evaluations(

@@ -1,4 +1,4 @@
-"""Refusal of models that cannot run, before anything is prepared."""
+"""Faults of models and doubts about them that are known before anything is prepared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alignkit.experiment.experiment import Experiment
-    from alignkit.experiment.model_option import ModelOption
+    from alignkit.models.user_model import UserModel
     from alignkit.plan import Plan
 
 
@@ -46,15 +46,14 @@ def require_models(experiment: Experiment) -> None:
         raise error
 
 
-def script_file(experiment: Experiment, option: ModelOption) -> Path:
+def script_file(experiment: Experiment, model: UserModel) -> Path:
     """Return the script of ``made_by``, which lies beside the experiment's file."""
-    return experiment.file.parent / option.made_by.split()[0]
+    return experiment.file.parent / model.made_by.split()[0]
 
 
 def to_make(experiment: Experiment) -> dict[str, str]:
     """Say of each model that a script makes that a run does it first."""
-    made = (each.build() for each in experiment.content.models if each.made_by)
-    return {each.name: each.described() for each in made}
+    return {each.name: each.described() for each in experiment.content.models if each.made_by}
 
 
 def unseen(experiment: Experiment) -> list[str]:
@@ -72,8 +71,7 @@ def recognised(experiment: Experiment) -> dict[str, str]:
     Raise as `UserModel.recognised` does, where `require_models` was not asked before.
     """
     classes = experiment.data.class_names()
-    given = (option.build(experiment.task) for option in experiment.content.models)
-    return {each.name: each.recognised(classes) for each in given if each.is_known}
+    return {each.name: each.recognised(classes) for each in experiment.models if each.is_known}
 
 
 def skipped_sizes(experiment: Experiment) -> dict[str, list[str]]:
@@ -82,9 +80,9 @@ def skipped_sizes(experiment: Experiment) -> dict[str, list[str]]:
     Models that run along all paths are left out, and so are those that are not on this machine.
     """
     evaluate = experiment.content.evaluate
-    runtimes = [*zip(evaluate.titles(), (each.build() for each in evaluate.backends), strict=True)]
+    runtimes = [*zip(evaluate.titles(), (e.backend for e in evaluate.backends), strict=True)]
     found: dict[str, list[str]] = {}
-    for given in (option.build(experiment.task) for option in experiment.content.models):
+    for given in experiment.models:
         for path in experiment.paths if given.is_known else ():
             reasons = {name: fixed_size(given, path, name, each) for name, each in runtimes}
             for reason in dict.fromkeys(filter(None, reasons.values())):
@@ -113,11 +111,11 @@ def _faults_of_given(
 
     classes = experiment.data.class_names()
     by_name = {path.name: path for path in experiment.paths}
-    for index, option in enumerate(experiment.content.models):
-        if option.made_by and not (script := script_file(experiment, option)).is_file():
+    for index, given in enumerate(experiment.models):
+        if given.made_by and not (script := script_file(experiment, given)).is_file():
             message = f"no script {script}; it lies beside the experiment's file"
             yield ("models", index, "made_by"), message
-        if not (given := option.build(experiment.task)).is_known:
+        if not given.is_known:
             continue
         try:
             faults = faults_of(given, classes, experiment.reference.size)
@@ -126,9 +124,9 @@ def _faults_of_given(
             bytes_wanted = () if faults else map(given.unlike_bytes, experiment.paths)
             for message in filter(None, bytes_wanted):
                 yield ("models", index, "onnx"), message
-            varies = given.format == "onnx" and by_name[option.preprocess].varies
+            varies = given.format == "onnx" and by_name[given.preprocess].varies
             if varies and not faults and (fixed := one_size(given.file)):
-                message = f"the size of {option.preprocess}'s images varies, and {fixed}"
+                message = f"the size of {given.preprocess}'s images varies, and {fixed}"
                 yield ("models", index, "onnx"), message
         except MissingDependency as error:
             missing.append(error)
@@ -143,9 +141,9 @@ def libraries(experiment: Experiment) -> list[str]:
     needed = [plugin.module] if (plugin := DATASETS.get(experiment.data_name)) else []
     if not experiment.predicts:
         return [*filter(None, needed)]
-    if plugin := TASKS.get(name_of(experiment.task, TASKS)):
+    if plugin := TASKS.get(name_of(content.task, TASKS)):
         needed += [plugin.module, *plugin.needs]
-    formats = {each.build().format for each in content.models}
+    formats = {each.format for each in content.models}
     if formats != {"onnx"}:
         needed += ["torch", "torchvision"]
     if "onnx" in formats:
@@ -155,16 +153,45 @@ def libraries(experiment: Experiment) -> list[str]:
     return [*dict.fromkeys(filter(None, needed)), "scipy"]
 
 
+def seen_identities(experiment: Experiment) -> Iterator[str]:
+    """Yield a warning if a training of embeddings takes identities that are evaluated too.
+
+    It is another one where that cannot be known before a run, or at all.
+    """
+    content = experiment.content
+    if content.models or not experiment.predicts or not experiment.task.keeps_vectors:
+        return
+    data = experiment.data
+    held_out = getattr(data, "held_out", False)  # of a plugin that extends no `Dataset`
+    evaluated = data.class_names()
+    trained = {*(data.trained_names() if held_out else evaluated)}
+    both = [name for name in evaluated if name in trained]
+    if not both and held_out and (why := data.unnamed()):
+        yield f"it is not known here whether identities of evaluation are trained on too: {why}"
+    if not both and (held_out or evaluated):
+        return
+    count = f"{len(both):,} of {len(evaluated):,}" if evaluated else "all"
+    some = f", such as {both[0]}," if both else ""
+    if held_out:
+        way = "name other ones under root and train_root, or leave train_root out"
+    else:
+        way = "for new ones use 'name: identities', which divides a folder by identities"
+    yield (
+        f"{count} identities of evaluation{some} are trained on too, so that figures of "
+        f"verification and search do not hold for new identities; {way}"
+    )
+
+
 def assumed(plan: Plan) -> dict[str, str]:
     """Say of each given model whose reading no label and no file shows how it is read."""
     from alignkit.models.model_fit import given_checkpoint, outputs_of
 
-    classes = plan.data.class_names() if plan.experiment.labelled else ()
+    classes = plan.experiment.data.class_names() if plan.experiment.labelled else ()
     found = {}
     for given in (each.given for each in plan.trainings if each.given is not None):
         if not given.is_known:
             continue
-        checkpoint = given_checkpoint(given, classes, plan.reference.size)
+        checkpoint = given_checkpoint(given, classes, plan.experiment.reference.size)
         # a model that cannot be read fails its own cells, which say why; the others run
         with suppress(ConfigError, DataError, BackendError):
             outputs = outputs_of(given, checkpoint)
@@ -180,12 +207,12 @@ def require_own_models(plan: Plan) -> None:
     """
     from alignkit.models.model_fit import output_names, require_own_code
 
-    classes, lines = plan.data.class_names(), []
+    classes, lines = plan.experiment.data.class_names(), []
     for given in (each.given for each in plan.trainings if each.given is not None):
         try:
             if not given.is_known:
                 continue
-            size = plan.reference.size
+            size = plan.experiment.reference.size
             named = classes if plan.experiment.labelled else output_names(given, size)
             if named or not plan.experiment.labelled:
                 require_own_code(given, named, size)

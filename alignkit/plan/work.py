@@ -1,4 +1,4 @@
-"""Units of work of a plan: trainings, matched pairs, evaluations, comparisons."""
+"""Units of work of a plan: trainings, matched pairs, runtimes, evaluations, comparisons."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from alignkit.backends import Backend, Builder, Compiler, Precision
+from alignkit.engines.export import exporter_parts
+from alignkit.machine import vector_extensions
 from alignkit.outcome import PlannedWork
 from alignkit.place import FULL, Column, Place, Row
 from alignkit.preprocess import Preprocess, stage_identity
@@ -17,7 +20,6 @@ from alignkit.version import DIFFERENCE_LAYERS, code_version
 
 if TYPE_CHECKING:
     from alignkit.models.user_model import UserModel
-    from alignkit.plan.planned_runtime import Runtime
     from alignkit.tasks import Task
 
 
@@ -79,6 +81,52 @@ class MatchedPair:
         # else a drift could come from anything that differs
         if not differing <= {"preprocess", "normalise"}:
             raise ValueError(f"not a matched pair: {', '.join(sorted(differing))} differ")
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A backend in one precision."""
+
+    name: str
+    """The backend's name with its options in the YAML, which tell two of one kind apart."""
+    # a plugin's options need not be hashable; name and precision tell a plan's runtimes apart
+    backend: Backend = field(hash=False)
+    precision: Precision
+    version: str
+    """Installed version, read without importing it."""
+    skipped: str = ""
+    """Why it cannot run here; empty if it can."""
+    buildable: bool = False
+    """Whether its engines can be built here although they cannot run."""
+    builds: int = 1
+    """Times the model is exported, built and loaded, to see how much builds differ."""
+    holds: Training | None = field(default=None, hash=False)
+    """The one model that an endpoint serves; ``None`` for a runtime that is given each model."""
+
+    @property
+    def simulation(self) -> str:
+        """Label of its numbers if it simulates the precision; empty if it computes in it."""
+        return self.backend.simulation(self.precision)
+
+    @property
+    def emulated(self) -> str:
+        """Note on an emulated precision, with its cost; empty if none is known."""
+        return "" if self.skipped else self.backend.emulated(self.precision)
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Options, versions and processor, which decide its logits besides weights and inputs."""
+        backend = self.backend
+        parts: dict[str, Any] = {"runtime": [stage_identity(backend), self.precision, self.version]}
+        if backend.on_cpu:
+            parts["processor"] = vector_extensions()
+        if backend.needs_onnx:
+            parts["export"] = exporter_parts()
+        if isinstance(backend, Builder):
+            parts["build"] = backend.build_parts(self.precision)
+        if isinstance(backend, Compiler) and (compiler := backend.compiler()):
+            parts["compiler"] = compiler
+        return parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from alignkit.backends import Session
     from alignkit.compare.answers import Answers
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.plan.planned_runtime import Runtime
-    from alignkit.plan.work import Evaluation
+    from alignkit.plan.work import Evaluation, Runtime
     from alignkit.prepare import Prepared
     from alignkit.prepare.prepared_sets import Sets
     from alignkit.samples import Samples

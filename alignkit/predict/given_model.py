@@ -19,17 +19,17 @@ from pydantic import BaseModel, ValidationError
 from alignkit.backends import BACKENDS
 from alignkit.errors import ConfigError, MissingDependency
 from alignkit.experiment import Mistakes, problems_of
-from alignkit.experiment.model_option import FORMATS, ModelOption
 from alignkit.experiment.option import PluginOption
+from alignkit.experiment.run_options import GIVEN_MODEL
 from alignkit.experiment.yaml_source import parse
-from alignkit.models.file_kind import kind_of, mistaken
+from alignkit.models.file_headers import kind_of, mistaken
 from alignkit.models.graph_bounds import require_bearable
 from alignkit.models.joined_graph import in_one_file
-from alignkit.models.model_fit import faults_of, given_checkpoint, reading
+from alignkit.models.model_fit import faults_of, given_checkpoint, outputs_of
 from alignkit.models.onnx_header import read_onnx_header
 from alignkit.models.pretrained import default_tag, timm_size
 from alignkit.models.user_model import UserModel
-from alignkit.plan.planned_runtime import Runtime
+from alignkit.plan.work import Runtime
 from alignkit.predict.decoder import AnswerDecoder
 from alignkit.tasks import TASKS, Task
 from alignkit.workspace import Workspace
@@ -90,29 +90,30 @@ def given_model(text: str, task: Task | None = None) -> UserModel:
 
     Raise `ConfigError` for an argument of no known form, or if there is no file.
     """
-    model = _option(text).build()
+    model = _entry(text)
     if not model.is_known:
         file = f"that {model.made_by} made" if model.made_by else model.file
         raise ConfigError(f"--model: there is no file {file}; give {MODEL_FORMS}")
     return model if task is None else replace(model, task=task)
 
 
-def _option(text: str) -> ModelOption:
+def _entry(text: str) -> UserModel:
     mapping = text.lstrip().startswith("{")
     # a file's name must not be read as YAML
     source = parse(text if mapping else json.dumps(_short_for(text)), "--model")
     if source.problems:
         raise Mistakes(source.problems)
     given = dict(source.value)
-    file = next((given[key] for key in (*FORMATS, "model") if key in given), "")
+    sources = ("weights", "torchscript", "exported", "onnx", "model")
+    file = next((given[key] for key in sources if key in given), "")
     name = str(given.pop("name", "")) or (text if not mapping else Path(str(file)).stem)
     given.pop("preprocess", None)  # of an entry that is pasted: here the paths are the arguments'
     try:
         # the name is only shown, and may hold any character
-        entry = ModelOption.model_validate({**given, "name": "model", "preprocess": "reference"})
+        entry: UserModel = GIVEN_MODEL.built({**given, "name": "model", "preprocess": "reference"})
     except ValidationError as error:
-        raise Mistakes(problems_of(error, source, ModelOption)) from None
-    return entry.model_copy(update={"name": Path(name).name})
+        raise Mistakes(problems_of(error, source, _TaskArgument)) from None
+    return replace(entry, name=Path(name).name)
 
 
 def _short_for(text: str) -> dict[str, str]:
@@ -188,5 +189,5 @@ def open_given(model: UserModel, size: tuple[int, int]) -> Iterator[Opened]:
         parts = Runtime(runtime, backend, "fp32", backend.version()).parts
         words = f"{backend.version()}, fp32"
         outputs = checkpoint.outside
-        read = reading(model, checkpoint)
+        read = model.reads(outputs_of(model, checkpoint), ())
         yield Opened(model.name, sha256, session, words, parts, outputs, own, decoder, read)

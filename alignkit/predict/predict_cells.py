@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from alignkit.compare.answers import Answers
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Plan
-    from alignkit.plan.planned_runtime import Runtime
-    from alignkit.plan.work import Evaluation
+    from alignkit.plan.work import Evaluation, Runtime
     from alignkit.prepare.prepared_sets import Sets
     from alignkit.train import Trained
 
@@ -87,7 +86,8 @@ def predict_cells(
         def cells() -> Iterator[Predicted]:
             for group in _by_runtime(evaluations):
                 stage.note(f"{group[0].runtime.name} {group[0].runtime.precision}")
-                sessions = _SessionGroup(group, model.value, sets, plan.batch_size, context)
+                batch = plan.experiment.batch_size
+                sessions = _SessionGroup(group, model.value, sets, batch, context)
                 for each in sessions.predict():
                     stage.advance(is_worked_on(each.evaluation))
                     yield each

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.plan.planned_runtime import Runtime
+    from alignkit.plan.work import Runtime
     from alignkit.preprocess import Preprocess
     from alignkit.samples import Samples
     from alignkit.tasks import Outputs, Records

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Image, Pixels
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+_Positive = Annotated[float, Field(gt=0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,9 @@ class Normalise:
     """Normalisation ``(pixels / 255 - mean) / std`` per channel, in float32."""
 
     mean: tuple[float, float, float] = IMAGENET_MEAN
-    std: tuple[float, float, float] = IMAGENET_STD
+    """Mean of red, green and blue, of values 0..1."""
+    std: tuple[_Positive, _Positive, _Positive] = IMAGENET_STD
+    """Standard deviation of red, green and blue, of values 0..1."""
 
     @property
     def keeps_levels(self) -> bool:

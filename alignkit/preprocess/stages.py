@@ -6,9 +6,12 @@ Each is called with pixels and returns pixels. Its fields are its options and it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationInfo
+from pydantic_core import PydanticCustomError
 
 from alignkit.plugins import ADDED_LATER, option_added_later
 from alignkit.resizers import AsIs, Resizer
@@ -45,6 +48,40 @@ UNNAMED_ROUNDING = "down"
 """The name of each fit's default in records, keys and baselines, as before there were four."""
 HALF: HalfRounding = "down"
 """Default of `Resize.half`."""
+
+
+def _pair(given: Any) -> Any:
+    if isinstance(given, int):
+        return given, given
+    return tuple(given) if isinstance(given, list) else given
+
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
+"""Name that a user gives: of a path, a model, an experiment."""
+InputSide = Annotated[int, Field(ge=1, le=8192)]
+InputSize = Annotated[
+    tuple[InputSide, InputSide],
+    BeforeValidator(_pair, json_schema_input_type=InputSide | tuple[InputSide, InputSide]),
+]
+"""(height, width) in pixels; a file may give one side of a square."""
+_Offset = Annotated[int, Field(ge=0, le=8192)]
+_Place = tuple[_Offset, _Offset]
+"""(top, left) in pixels: rows above and columns left of something."""
+
+
+def _by_older_name(given: Any, info: ValidationInfo) -> Any:
+    if given != UNNAMED_ROUNDING:
+        return given
+    if info.data.get("fit") == "letterbox":
+        message = "in a letterbox that meant even; write 'even', the default, or 'floor'"
+        raise PydanticCustomError("rounding", message)
+    return "floor"
+
+
+_Rounding = Annotated[
+    SideRounding | None,
+    BeforeValidator(_by_older_name, json_schema_input_type=Literal[SideRounding, "down"] | None),
+]
 
 
 def _halved(margin: int, rule: HalfRounding) -> int:
@@ -87,15 +124,16 @@ class Resize:
     """Resampling to a target that follows from ``size`` and ``fit``."""
 
     resizer: Resizer
-    size: tuple[int, int]
-    """(height, width) in pixels; for ``shorter`` the shorter side becomes ``min(size)``."""
+    size: InputSize
+    """Size after the resize, in pixels: one side of a square, or [height, width]; for ``shorter``
+    the shorter side becomes the smaller of them."""
     fit: Literal["squash", "shorter", "letterbox", "none"] = "squash"
     """``squash`` ignores the aspect ratio; ``shorter`` keeps it and covers the size; ``letterbox``
     keeps it, stays inside the size and pads to it, centred; ``none`` resamples nothing and pads
     the sides that are below the size, for a crop at the image's own resolution."""
-    pad: int = 114
-    """Grey level of the border."""
-    rounding: SideRounding | None = field(default=None, metadata={_STORED: UNNAMED_ROUNDING})
+    pad: Annotated[int, Field(ge=0, le=255)] = 114
+    """Grey level 0..255 of the border of ``letterbox`` and ``none``."""
+    rounding: _Rounding = field(default=None, metadata={_STORED: UNNAMED_ROUNDING})
     """Rounding of the sides that follow from the aspect ratio: an exact half goes up with
     ``nearest``, to the even pixel with ``even``. By default the longer side of ``shorter`` is
     ``floor`` as torchvision and MLPerf cut it (DALI: ``nearest``), and those of ``letterbox`` are
@@ -104,13 +142,13 @@ class Resize:
     auto: bool = option_added_later(default=False)
     """Whether a ``letterbox`` pads only to the next multiple of ``stride``, as Ultralytics' does
     for a model that takes any size: the model's input then varies with the image."""
-    stride: int = option_added_later(default=32)
+    stride: Annotated[int, Field(ge=1, le=1024)] = option_added_later(default=32)
     """Step of the sizes that ``auto`` gives, in pixels."""
     half: HalfRounding = option_added_later(default=HALF)  # noqa: RUF009 - a field
     """Rounding of half an odd margin of a border, on the top and left: down as Ultralytics'
     LetterBox, to the even pixel as ``PIL.ImageOps.pad``."""
-    at: tuple[int, int] | None = option_added_later(default=None)
-    """(top, left) of the image within the border; by default it is centred."""
+    at: _Place | None = option_added_later(default=None)  # noqa: RUF009 - a field
+    """[top, left] of the image within the border; by default it is centred."""
 
     def __post_init__(self) -> None:
         # a default by name is the same stage
@@ -118,6 +156,23 @@ class Resize:
             object.__setattr__(self, "rounding", None)
         if self.fit == "none":
             object.__setattr__(self, "resizer", AsIs())
+
+    def faults(self, written: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yield each key among those written that the others leave without effect, and why."""
+        if self.auto and self.fit != "letterbox":
+            yield "auto", f"belongs to 'fit: letterbox', not to {self.fit}"
+        elif self.auto and (over := [side for side in self.size if side % self.stride]):
+            below = over[0] - over[0] % self.stride
+            near = " or ".join(str(side) for side in (below, below + self.stride) if side)
+            why = "so 'auto' would give sizes that are none either; write"
+            yield "size", f"{over[0]} is no multiple of the stride {self.stride}, {why} {near}"
+        if self.fit not in ("letterbox", "none"):
+            for key, given in (("half", self.half != HALF), ("at", self.at is not None)):
+                if given:
+                    why = f"belongs to 'fit: letterbox', not to {self.fit}; a crop has its own"
+                    yield key, why
+        if not self.auto and "stride" in written:
+            yield "stride", "belongs to 'auto: true', which is not set"
 
     def __call__(self, image: Image) -> Pixels:
         """Resample (h, w, 3) → (height, width, 3), in the library's dtype."""
@@ -180,13 +235,13 @@ class Resize:
 class Crop:
     """Crop, by default of the centre; without a size, none."""
 
-    size: tuple[int, int] | None = None
-    """(height, width) in pixels."""
+    size: InputSize | None = None
+    """Size of the crop, in pixels: one side of a square, or [height, width]."""
     half: HalfRounding = "even"
     """Rounding of half an odd margin: to the even pixel as torchvision's ``center_crop``, down as
     MLPerf, up as DALI. A shift by one pixel changes more than most decoders do."""
-    at: tuple[int, int] | None = option_added_later(default=None)
-    """(top, left) of the crop, if it is not that of the centre."""
+    at: _Place | None = option_added_later(default=None)  # noqa: RUF009 - a field
+    """[top, left] of the crop, if it is not that of the centre."""
 
     def __call__(self, pixels: Pixels) -> Pixels:
         """Crop (h, w, 3) → (height, width, 3); raise `ValueError` if the image is smaller."""

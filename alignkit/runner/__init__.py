@@ -87,12 +87,12 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     advice = () if plan.cells else advise(plan, context)
     whole = advised_plan(plan, advice)
     train, evaluation = plan.samples("train"), plan.samples("eval")
-    sets = prepare_sets(whole.preprocesses, train, evaluation, context, trains=whole.trains)
+    sets = prepare_sets(whole.experiment.paths, train, evaluation, context, trains=whole.trains)
     used = [sets.train.ids[index] for index in sets.trained_on]
     whole = rekey_for_images(whole, used, len(sets.train))
     trained, predicted = measure_matrix(whole, sets, context, folder)
     # the paths of the file: an advised path is judged by its drift alone
-    compared = compare_paths(plan.preprocesses, sets, context)
+    compared = compare_paths(plan.experiment.paths, sets, context)
     checkpoints = {
         each.training.key: each.ended.value for each in trained if isinstance(each.ended, Measured)
     }
@@ -132,7 +132,7 @@ def _fetch_weights(plan: Plan, workspace: Workspace) -> None:
     for training in plan.trainings:
         if training.given is not None:
             training.given.fetched(workspace)
-    recipe = plan.recipe
+    recipe = plan.experiment.recipe
     if recipe.pretrained and any(
         not workspace.stored("trainings", each.key) for each in plan.trainings
     ):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from alignkit.errors import AlignkitError, DataError, WorkspaceError
 from alignkit.experiment.preprocess_option import PreprocessOption
-from alignkit.experiment.report_option import ADVISED, AdviseOption
+from alignkit.experiment.run_options import ADVISED, AdviseOption
 from alignkit.plan import CHANGED, Plan, make_plan
 from alignkit.record import AdviceFacts
 from alignkit.version import ADVICE_LAYERS, code_version
@@ -41,7 +41,7 @@ def advise(plan: Plan, context: Context) -> tuple[AdviceFacts, ...]:
     """Give one advice for each path that it is asked for, or the reason why there is none."""
     import numpy as np
 
-    option = plan.advise
+    option = plan.experiment.advise
     if option is None:
         return ()
     training = plan.samples("train")
@@ -50,14 +50,14 @@ def advise(plan: Plan, context: Context) -> tuple[AdviceFacts, ...]:
     samples = training.take(sorted(shuffled[: option.images].tolist()))
     served = [
         preprocess
-        for preprocess in plan.preprocesses[1:]
+        for preprocess in plan.experiment.paths[1:]
         if preprocess.name in option.served_by or not option.served_by
     ]
     return tuple(
         advice
         for each in served
         for advice in (
-            _advice(each, plan.reference, samples, option, context),
+            _advice(each, plan.experiment.reference, samples, option, context),
             *([_half_level(each)] if _gains_half_level(each, served) else []),
         )
     )
@@ -125,7 +125,6 @@ def advised_plan(plan: Plan, advice: Sequence[AdviceFacts]) -> Plan:
         key=plan.key,
         trainings=tuple(each for each in whole.trainings if kept(each)),
         evaluations=tuple(each for each in whole.evaluations if kept(each.training)),
-        pairs=tuple(each for each in whole.pairs if kept(each.candidate)),
     )
 
 

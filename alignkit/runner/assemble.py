@@ -140,9 +140,9 @@ def assemble_record(
         shown=shown,
         shown_pairs=shown_pairs,
         thumbnails=neighbour_pictures(
-            measured.matrix, results.sets, folder, limit=plan.report.changed
+            measured.matrix, results.sets, folder, limit=plan.experiment.report.changed
         ),
-        verdict=judge(plan.gate, measured, controls=results.controls),
+        verdict=judge(plan.experiment.gate, measured, controls=results.controls),
         flipped=results.flipped,
         images=tuple(_image_table(comparison, folder) for comparison in results.compared),
         training_sizes=curves,
@@ -156,7 +156,7 @@ def _measured(
     """Return what rules read, with the draws of its intervals."""
     plan, experiment = results.plan, results.plan.experiment
     data = data_facts(plan, results.sets)
-    draws = SharedDraws(plan.resamples, copies=data.copies)
+    draws = SharedDraws(plan.experiment.resamples, copies=data.copies)
     stage.note("drift of each cell")
     cells = []
     for cell in cell_facts(results.predicted, folder, draws):
@@ -165,7 +165,7 @@ def _measured(
     stage.note("matrix")
     matrix = tuple(matrix_facts(results.predicted, cells, draws))
     stage.advance()
-    paths = paths_facts(plan.preprocesses, experiment.entries)
+    paths = paths_facts(plan.experiment.paths, experiment.entries)
     outcomes = Outcomes(plan, results.predicted, matrix, results.attributed, Names(paths))
     measured = Measurements(
         overrides=experiment.overrides,
@@ -174,7 +174,7 @@ def _measured(
         data=data,
         task=_task(results),
         paths=paths,
-        coverage=tuple(coverage_facts(plan.preprocesses, results.sets)),
+        coverage=tuple(coverage_facts(plan.experiment.paths, results.sets)),
         cells=tuple(cells),
         matrix=matrix,
         noise_floor=floor_facts(results.predicted),

@@ -39,7 +39,7 @@ def measure_matrix(
     Each cell is shown as soon as it and the cell that it is compared with ended.
     """
     trained, cells = [], {}
-    lines = CellLines(Names([path_facts(each) for each in plan.preprocesses]))
+    lines = CellLines(Names([path_facts(each) for each in plan.experiment.paths]))
     total = sum(map(is_worked_on, plan.evaluations))
     with context.progress.stage("cells", total, "of every model") as stage:
         for model in train_models(plan, sets, context, folder):

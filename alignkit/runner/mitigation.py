@@ -53,7 +53,7 @@ class Outcomes:
     @property
     def reference(self) -> str:
         """Name of the reference path."""
-        return self.plan.reference.name
+        return self.plan.experiment.reference.name
 
     @property
     def row(self) -> Row:
@@ -196,7 +196,7 @@ def _expected_of_training(
 
 def _expected_of_serving(advice: AdviceFacts, outcomes: Outcomes) -> dict[str, Estimate]:
     """Subtract the shares of the changed stages from the drift: their cost is assumed to go."""
-    paths = {each.name: each for each in outcomes.plan.preprocesses}
+    paths = {each.name: each for each in outcomes.plan.experiment.paths}
     changed: set[str] = {*differing_stages(paths[advice.served], paths[advice.advised])}
     place = (outcomes.reference, advice.served, *outcomes.runtime())
     found: dict[str, AttributionFacts] = {

@@ -38,7 +38,8 @@ def shown_images(
 ) -> tuple[tuple[ShownImage, ...], tuple[ShownPair, ...]]:
     """Write the pictures and pixels of the images to show; return them, and what each pair had."""
     worst = {(each.reference, each.candidate): each.worst for each in compared}
-    paths = {each.name: each for each in plan.preprocesses if sets.usable(each.name, "eval")}
+    option = plan.experiment.report
+    paths = {each.name: each for each in plan.experiment.paths if sets.usable(each.name, "eval")}
     samples = sets.evaluation
     task = plan.evaluations[0].task.facts()
     shown: list[ShownImage] = []
@@ -51,19 +52,19 @@ def shown_images(
         images = ServedImages(served, task)
         ids = images.ids
         pair = _Pair(paths[reference], paths[candidate], images, sets, folder)
-        kept = pair.written("changed", changes, limit=plan.report.changed)
-        largest = worst.get((reference, candidate), ())[: plan.report.worst]
+        kept = pair.written("changed", changes, limit=option.changed)
+        largest = worst.get((reference, candidate), ())[: option.worst]
         kept += pair.written("pixels", largest)
         others = {*changes, *largest}
         unchanged = [each for each in ids if each not in others]
-        drawn = drawn_by_chance(unchanged, plan.report.random, plan.key, reference, candidate)
+        drawn = drawn_by_chance(unchanged, option.random, plan.key, reference, candidate)
         kept += pair.written("random", drawn)
         taker = ImageTaker(
             paths[reference],
             paths[candidate],
             samples,
             folder,
-            most=plan.report.changed,
+            most=option.changed,
             # answers are looked at on the image as it was decoded
             equal_decodes=any(each.maps for each in kept),
         )
@@ -76,7 +77,7 @@ def shown_images(
                     candidate=candidate,
                     images=len(ids),
                     changed=len(changes),
-                    limit=plan.report.changed,
+                    limit=option.changed,
                 )
             )
     for path in _files(written) - _files(shown):

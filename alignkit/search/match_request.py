@@ -16,8 +16,7 @@ from alignkit.backends import Session
 from alignkit.compare.bootstrap import joined_groups
 from alignkit.compare.idle_answers import NO_COMPARISON, changed_share
 from alignkit.errors import ConfigError, NothingCompared
-from alignkit.experiment.task_option import NEEDS_MODEL
-from alignkit.experiment.yaml_argument import Stack, path_of
+from alignkit.experiment.yaml_argument import NEEDS_MODEL, Stack, path_of
 from alignkit.predict.check_batches import pixels_of
 from alignkit.predict.decoder import AnswerDecoder
 from alignkit.preprocess import Preprocess

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.plan.planned_runtime import Runtime
+    from alignkit.plan.work import Runtime
     from alignkit.preprocess import Preprocess
 
 STAGES_SERVED: tuple[ServedStage, ...] = get_args(ServedStage)

@@ -300,7 +300,9 @@ class _Speaker:
                 f"{factor_words(each, found)} {share_words(each.alone.value or 0.0, found)}"
                 for each in known
             ),
-            "shares": tuple(f"{factor_words(e, found)} {share_beside_alone(e, found)}" for e in others),
+            "shares": tuple(
+                f"{factor_words(each, found)} {share_beside_alone(each, found)}" for each in others
+            ),
         }
         if first is not None:
             rest = tuple(factor_words(each, found) for each in found.shares if each is not first)

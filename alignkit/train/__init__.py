@@ -66,10 +66,10 @@ def train_chosen(
     from alignkit.prepare.prepared_sets import prepare_sets
 
     trainings = {each.training.key: each.training for each in chosen}
-    own = replace(plan, trainings=tuple(trainings.values()), evaluations=tuple(chosen), pairs=())
+    own = replace(plan, trainings=tuple(trainings.values()), evaluations=tuple(chosen))
     require_own_models(own)
     train, evaluation = own.samples("train"), own.samples("eval")
-    sets = prepare_sets(own.preprocesses, train, evaluation, context, trains=own.trains)
+    sets = prepare_sets(own.experiment.paths, train, evaluation, context, trains=own.trains)
     used = [sets.train.ids[index] for index in sets.trained_on]
     own = rekey_for_images(own, used, len(sets.train))
     return own, sets, {each.training.key: each.ended for each in train_models(own, sets, context)}
@@ -84,7 +84,7 @@ def train_models(
     trained. Their logs grow in a run's ``folder``.
     """
     for each in plan.trainings:
-        ended = _train(each, plan.recipe, sets, context, folder)
+        ended = _train(each, plan.experiment.recipe, sets, context, folder)
         yield Trained(each, ended, len(sets.trained_on))
 
 

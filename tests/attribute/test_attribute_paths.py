@@ -13,7 +13,7 @@ from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.simulated import SimulatedBackend
 from alignkit.backends.torch import TorchBackend
 from alignkit.plan.planned_attribution import PlannedAttribution
-from alignkit.plan.planned_runtime import Runtime
+from alignkit.plan.work import Runtime
 from alignkit.workspace import Workspace
 from tests.attribute.test_attribute import ONE_RUNTIME, Projection
 from tests.stacks import REFERENCE, changed, turned_photos

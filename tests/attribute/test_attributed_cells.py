@@ -14,7 +14,7 @@ from alignkit.backends.simulated import SimulatedBackend
 from alignkit.compare.predictions import Predictions
 from alignkit.outcome import Measured
 from alignkit.plan.planned_attribution import PlannedAttribution, Scope
-from alignkit.plan.planned_runtime import Runtime
+from alignkit.plan.work import Runtime
 from alignkit.predict import Answer
 from alignkit.record import BatchCheck
 from alignkit.workspace import Finished, Workspace, content_key

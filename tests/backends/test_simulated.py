@@ -17,9 +17,10 @@ from alignkit.backends.simulated import SimulatedBackend, _session
 from alignkit.backends.torch import TorchBackend
 from alignkit.engines.export import export_onnx
 from alignkit.errors import BackendError, ConfigError, MissingDependency
-from alignkit.experiment.model_option import Evaluate
+from alignkit.experiment.run_options import Evaluate
 from alignkit.models.checkpoint import CALIBRATION, Checkpoint
-from alignkit.plan.planned_runtime import Runtime, runtimes_of
+from alignkit.plan.planned_units import runtimes_of
+from alignkit.plan.work import Runtime
 from alignkit.workspace import Workspace
 from tests.backends.model import trained_model
 

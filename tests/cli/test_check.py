@@ -14,7 +14,7 @@ def test_the_schema_is_printed_as_json_and_describes_every_key_for_editors(align
     jsonschema.Draft202012Validator.check_schema(schema)
     assert list(undescribed(schema)) == []
     assert [name for name, each in schema["$defs"].items() if not each.get("description")] == []
-    resizes = schema["$defs"]["ResizeOption"]["anyOf"]
+    resizes = schema["$defs"]["PreprocessOption"]["properties"]["resize"]["anyOf"]
     assert all("squash" in each["properties"]["fit"]["description"] for each in resizes)
     assert schema["properties"]["preprocess"]["description"].startswith(
         "The paths; the first is the reference"

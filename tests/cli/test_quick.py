@@ -121,7 +121,7 @@ def test_a_folder_is_limited_but_never_below_one_image_a_class(tmp_path, monkeyp
                       f"{{name: folder, root: {tmp_path}/photos}}")
     )  # fmt: skip
     assert "data.limit" not in str(load_experiment(tmp_path / "own.yaml", quick=True).quick)
-    monkeypatch.setattr("alignkit.experiment.quick_look._IMAGES", 2)
+    monkeypatch.setattr("alignkit.experiment.experiment._IMAGES", 2)
     assert load_experiment(tmp_path / "own.yaml", quick=True).quick[0] == "data.limit: none → 3"
 
 

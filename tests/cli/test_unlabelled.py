@@ -11,8 +11,8 @@ import torch
 
 from alignkit.compare.predictions import Predictions
 from alignkit.experiment import load_experiment
+from alignkit.models.architectures import quiet_torchscript
 from alignkit.models.onnx_header import read_onnx_header
-from alignkit.models.torch_model_files import quiet_torchscript
 from alignkit.record.document import read_record
 from alignkit.samples import NO_LABELS
 from tests.cli.test_given_models import OUTPUTS, folder, write_graph  # noqa: F401 - a fixture
@@ -217,7 +217,7 @@ def test_another_onnx_file_beside_the_weights_is_another_model(alignkit, write):
     write_graph(two, np.ones((10, 3, 16, 16), np.float32))
     shutil.copy(one, write.folder / "as_weights.pt")
     file = write.folder / "as_weights.pt"
-    keys = [UserModel("m", "torchscript", file, onnx=each).parts for each in (None, one, two)]
+    keys = [UserModel("m", "path", torchscript=file, onnx=each).parts for each in (None, one, two)]
     assert len({json.dumps(each, sort_keys=True) for each in keys}) == 3
 
 

@@ -136,7 +136,7 @@ def test_a_check_that_ends_in_an_error_is_a_failed_control_and_the_others_are_ma
     alone = BatchCheck(reason="a batch holds one image")
     answer = SimpleNamespace(predictions=answers(labels, labels), inputs="a", batch=alone)
     lost = SimpleNamespace(ended=Measured(SimpleNamespace(weights=tmp_path / "gone")))
-    plan = SimpleNamespace(reference=path)  # says no batch size
+    plan = SimpleNamespace(experiment=SimpleNamespace(reference=path))  # says no batch size
     sets = SimpleNamespace(evaluation=photographs(), copies={})
     cells = [Predicted(evaluation, Measured(answer))]
     controls = verify(plan, [lost], cells, sets, Context(Workspace(tmp_path), NoProgress()))

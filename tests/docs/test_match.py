@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from alignkit.experiment import load_experiment
-from alignkit.experiment.report_option import AdviseOption
+from alignkit.experiment.run_options import AdviseOption
 
 TEXT = (Path(__file__).parents[2] / "docs" / "match.md").read_text()
 

@@ -30,8 +30,8 @@ def test_every_recipe_loads_and_its_models_can_run(name, tmp_path, monkeypatch):
     Path("angle.py").write_text(script)
     Path("recipe.yaml").write_text(BLOCKS[name])
     experiment = load_experiment(Path("recipe.yaml"))
-    given = [each.build(experiment.task) for each in experiment.content.models]
-    for backend in (each.build() for each in experiment.content.evaluate.backends):
+    given = experiment.models
+    for backend in (each.backend for each in experiment.content.evaluate.backends):
         assert not [e for e in given if e.unsuitable("", needs_onnx=backend.needs_onnx)]
 
 

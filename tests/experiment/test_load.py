@@ -276,7 +276,7 @@ def test_a_byte_order_mark_is_no_mistake(file):
         ("gate.rules.0.fail=0.5", lambda c: c.gate.rules[0].fail, 0.5),
         ("preprocess.spelt-out.decode.chroma=nearest", lambda c: c.preprocess["spelt-out"].decode.chroma, "nearest"),
         ("preprocess.a-preset.decode=opencv", lambda c: type(c.preprocess["a-preset"].decode).__name__, "OpenCVDecoder"),
-        ("preprocess.a-preset.resize.filter=box", lambda c: c.preprocess["a-preset"].resize.build().resizer.filter, "box"),
+        ("preprocess.a-preset.resize.filter=box", lambda c: c.preprocess["a-preset"].resize.resizer.filter, "box"),
         ("train.augment={}", lambda c: c.train.augment.flip, 0.0),
         ("name=a=b", None, None),
     ],

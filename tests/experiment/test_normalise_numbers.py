@@ -60,7 +60,7 @@ def test_no_preset_is_doubtful():
     found = {
         name: PreprocessOption.model_validate({"preset": name, "size": 32}) for name in PRESETS
     }
-    assert not any(each.numbers.doubt for each in found.values())
+    assert not any(each.normalise.doubt for each in found.values())
 
 
 @pytest.fixture

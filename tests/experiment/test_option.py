@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from alignkit.errors import DataError
 from alignkit.experiment.option import (
-    PluginMapping,
+    Options,
     PluginOption,
     plugin_from,
     plugin_schema,
@@ -96,9 +96,15 @@ def test_what_a_plugin_itself_refuses_is_told_in_its_words():
     ]
 
 
-class Stage(PluginMapping):
-    table = TABLE
+@dataclass(frozen=True)
+class Stage:
+    sharpener: Sharpener
     size: int
+    written: dict
+
+
+class StageHolder(BaseModel):
+    stage: Annotated[Stage, Options(Stage, TABLE, plugin="sharpener", written="written")]
 
 
 class Holder(BaseModel):
@@ -115,8 +121,16 @@ def test_a_surrounding_model_places_the_error():
 def test_own_keys_and_plugin_options_are_checked_in_one_pass():
     given = {"name": "sharpener", "size": "big", "radius": 1, "clp": True}
     with pytest.raises(ValidationError) as caught:
-        Stage.model_validate(given)
-    assert {line["loc"] for line in caught.value.errors()} == {("size",), ("clp",)}
+        StageHolder.model_validate({"stage": given})
+    assert {line["loc"][1:] for line in caught.value.errors()} == {("size",), ("clp",)}
+
+
+def test_a_dataclass_holds_its_plugin_and_the_options_as_they_are_written():
+    given = {"name": "sharpener", "size": 3, "radius": 1, "window": [5, 7]}
+    stage = StageHolder.model_validate({"stage": given}).stage
+    assert stage == Stage(
+        Sharpener(1, window=(5, 7)), 3, {"name": "sharpener", "radius": 1, "window": [5, 7]}
+    )
 
 
 def test_the_schema_takes_what_the_validator_takes_and_refuses_what_it_refuses():

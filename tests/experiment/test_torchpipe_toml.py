@@ -9,8 +9,7 @@ from torch.utils.dlpack import from_dlpack
 
 from alignkit.errors import ConfigError
 from alignkit.experiment.preprocess_option import PreprocessOption
-from alignkit.experiment.torchpipe_toml import backends_of, stages_of_toml
-from alignkit.experiment.torchpipe_toml_stages import TORCHPIPE_BACKENDS
+from alignkit.experiment.torchpipe_toml import TORCHPIPE_BACKENDS, backends_of, stages_of_toml
 from tests.photos import encoded, exif, make_jpegs, photo
 
 CPU = """\
@@ -137,7 +136,7 @@ def test_a_surrogate_stands_in_for_what_runs_on_a_gpu_and_is_called_so(written):
     path = imported(written(SERVING), surrogate=True)
     assert path.surrogate_of == "torchpipe-gpu"
     twin = PreprocessOption.model_validate({"preset": "torchpipe-gpu-surrogate", "size": 9})
-    assert (path.decode, path.resize.resizer) == (twin.decode, twin.resize.build().resizer)
+    assert (path.decode, path.resize.resizer) == (twin.decode, twin.resize.resizer)
 
 
 def test_without_mean_and_std_the_model_is_handed_0_to_255_and_the_user_told(written):

@@ -127,11 +127,11 @@ def test_a_transformers_size_is_a_multiple_of_its_patch(name, size, near):
 def test_a_size_that_a_model_of_timm_takes_is_named():
     pytest.importorskip("timm", reason="needs the extra timm")
     require_input("timm:vgg11", 32, 32)
-    with pytest.raises(ConfigError, match=r"inputs of 16x16 .*; it takes 32x32"):
+    with pytest.raises(ConfigError, match=r"inputs of 16x16 .*; timm made it for 224x224"):
         require_input("timm:vgg11", 16, 16)
 
 
-def test_a_size_is_refused_without_memory_for_the_weights_and_after_few_trials(monkeypatch):
+def test_a_size_is_refused_without_memory_for_the_weights_and_after_one_trial(monkeypatch):
     timm = pytest.importorskip("timm", reason="needs the extra timm")
     devices, tried = [], []
     create = timm.create_model
@@ -143,7 +143,7 @@ def test_a_size_is_refused_without_memory_for_the_weights_and_after_few_trials(m
         return module
 
     monkeypatch.setattr(timm, "create_model", watched)
-    with pytest.raises(ConfigError, match=r"16x16 .*; it takes 224x224"):
+    with pytest.raises(ConfigError, match=r"16x16 .*; timm made it for 224x224"):
         require_input("timm:vit_tiny_patch16_224", 16, 16)
-    assert devices == [{"meta"}, {"meta"}]
-    assert len(tried) < 20
+    assert devices == [{"meta"}]
+    assert len(tried) == 1

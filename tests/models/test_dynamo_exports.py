@@ -64,7 +64,7 @@ def test_the_exports_give_the_outputs_of_the_module(tmp_path, made, task, names,
     torch.manual_seed(1)
     module = made().eval()
     file = exported(module, tmp_path / "model.onnx", batches=batches, **names)
-    given = UserModel("mine", "onnx", file, task=task)
+    given = UserModel("mine", "path", onnx=file, task=task)
     assert not entry_faults(given, CLASSES, SIZE)
     assert given.recognised(CLASSES)
     checkpoint = given_checkpoint(given, CLASSES, SIZE)
@@ -86,7 +86,7 @@ def test_the_exports_give_the_outputs_of_the_module(tmp_path, made, task, names,
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_outputs_without_names_are_those_of_their_nodes_and_the_choice_is_asked_for(tmp_path):
     file = exported(Segmenter().eval(), tmp_path / "model.onnx", batches=True)
-    given = UserModel("mine", "onnx", file, task=Segmentation(output="out"))
+    given = UserModel("mine", "path", onnx=file, task=Segmentation(output="out"))
     ((key, message),) = entry_faults(given, CLASSES, SIZE)
     assert key == "onnx"
     assert "it has no output 'out'" in message

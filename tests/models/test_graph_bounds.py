@@ -181,7 +181,7 @@ def test_a_graph_whose_outputs_must_be_counted_is_tried_first(make, tmp_path, mo
     if make is not endless_loop:
         monkeypatch.setenv("ALIGNKIT_MODEL_SECONDS", "10")
     with pytest.raises(DataError, match=f"was tried on one black image: .*{GRAPHS[make]}"):
-        faults_of(UserModel("m", "onnx", file), (), SIZE)
+        faults_of(UserModel("m", "path", onnx=file), (), SIZE)
 
 
 def test_an_honest_graph_passes_and_a_damaged_one_is_told_by_its_backend(tmp_path):
@@ -242,7 +242,7 @@ def declared(file, *outputs):
 @pytest.mark.parametrize("width", [1_000_001, 100_000_000, 2**40, 2**62])
 def test_outputs_are_counted_before_they_are_named(width, tmp_path):
     file = declared(tmp_path / "x.onnx", (None, width))
-    given = UserModel("m", "onnx", file)
+    given = UserModel("m", "path", onnx=file)
     (fault,) = faults_of(given, (), SIZE)
     assert "more than 1,000,000 outputs; ALIGNKIT_MODEL_OUTPUTS" in fault.message
     with pytest.raises(DataError, match="more than 1,000,000 outputs"):
@@ -250,7 +250,7 @@ def test_outputs_are_counted_before_they_are_named(width, tmp_path):
 
 
 def test_as_many_outputs_as_the_largest_classifiers_have_are_named(tmp_path):
-    given = UserModel("m", "onnx", declared(tmp_path / "x.onnx", (None, 21_843)))
+    given = UserModel("m", "path", onnx=declared(tmp_path / "x.onnx", (None, 21_843)))
     assert not faults_of(given, (), SIZE)
     assert len(output_names(given, SIZE)) == 21_843
 

@@ -10,10 +10,9 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from alignkit.errors import DataError
-from alignkit.models.file_kind import kind_of
+from alignkit.models.architectures import read_weights
+from alignkit.models.file_headers import kind_of, read_weights_header, wrapper
 from alignkit.models.onnx_header import read_onnx_header
-from alignkit.models.torch_model_files import read_weights
-from alignkit.models.weights_header import read_weights_header, wrapper
 
 
 def graph(file, *, batch="n", side=8, outputs=3, kind=TensorProto.FLOAT, **options):

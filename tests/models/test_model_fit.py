@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from alignkit.errors import DataError
-from alignkit.models import torch_model_files
+from alignkit.models import model_fit
+from alignkit.models.architectures import quiet_torchscript
 from alignkit.models.model_fit import faults_of, output_names, require_own_code
-from alignkit.models.torch_model_files import quiet_torchscript
 from alignkit.models.user_model import UserModel
 from tests.cli.test_given_models import write_graph
 
@@ -41,7 +41,7 @@ def function(tmp_path, monkeypatch):
         text = f"from torch import nn\n{begin}\ndef build():\n    return {network}\n"
         (tmp_path / "own_code.py").write_text(text)
         torch.save(linear(outputs).state_dict(), tmp_path / "own.pt")
-        return UserModel("mine", "weights", tmp_path / "own.pt", "own_code:build")
+        return UserModel("mine", "path", weights=tmp_path / "own.pt", model="own_code:build")
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -53,7 +53,7 @@ def function(tmp_path, monkeypatch):
 def test_a_graph_that_fails_on_its_input_is_refused_without_a_traceback(tmp_path):
     file = traced(tmp_path / "a.ts", 5)
     with pytest.raises(DataError, match=r"a\.ts does not run on inputs of 8x8"):
-        output_names(UserModel("mine", "torchscript", file), (8, 8))
+        output_names(UserModel("mine", "path", torchscript=file), (8, 8))
 
 
 def test_a_function_without_a_number_of_classes_has_as_many_outputs_as_it_gives(function):
@@ -65,23 +65,25 @@ def test_a_function_without_a_number_of_classes_has_as_many_outputs_as_it_gives(
 def test_no_code_runs_before_a_run_begins(function, tmp_path):
     write_graph(tmp_path / "four.onnx", np.zeros((4, 3, 16, 16), np.float32))
     given = function(5, "raise SystemExit('imported')")
-    beside = UserModel("mine", "weights", given.file, given.model, onnx=tmp_path / "four.onnx")
+    beside = UserModel(
+        "mine", "path", weights=given.file, model=given.model, onnx=tmp_path / "four.onnx"
+    )
     assert not messages(beside)
 
 
 def test_a_graph_is_loaded_once_until_its_file_changes(tmp_path, monkeypatch):
-    loaded, load = [], torch_model_files.load_graph
+    loaded, load = [], model_fit.load_graph
     monkeypatch.setattr(
-        torch_model_files, "load_graph", lambda *given: loaded.append(given) or load(*given)
+        model_fit, "load_graph", lambda *given: loaded.append(given) or load(*given)
     )
     file = traced(tmp_path / "a.ts", 5)
     for _ in range(2):
-        given = UserModel("mine", "torchscript", file)
+        given = UserModel("mine", "path", torchscript=file)
         names = output_names(given, SIZE)
         require_own_code(given, names, SIZE)
     assert (len(names), len(loaded)) == (5, 1)
     traced(file, 6)
-    assert len(output_names(UserModel("mine", "torchscript", file), SIZE)) == 6
+    assert len(output_names(UserModel("mine", "path", torchscript=file), SIZE)) == 6
 
 
 @pytest.mark.parametrize("code", [True, False])
@@ -89,13 +91,13 @@ def test_two_files_of_other_outputs_are_named_and_no_class_of_the_data(tmp_path,
     exported = tmp_path / "four.onnx"
     write_graph(exported, np.zeros((4, 3, 16, 16), np.float32))
     if code:  # known when a run begins
-        given = UserModel("mine", "torchscript", traced(tmp_path / "a.ts", 5), onnx=exported)
+        given = UserModel("mine", "path", torchscript=traced(tmp_path / "a.ts", 5), onnx=exported)
         assert not messages(given)
         with pytest.raises(DataError, match=r"four.onnx has 4 outputs, and .*a\.ts has 5; export"):
             output_names(given, SIZE)
     else:
         given = UserModel(
-            "mine", "weights", tmp_path, "resnet18", pretrained="IMAGENET1K_V1", onnx=exported
+            "mine", "path", model="resnet18", pretrained="IMAGENET1K_V1", onnx=exported
         )
         found = dict(messages(given))
         assert "has 4 outputs, and resnet18 IMAGENET1K_V1 has 1000; export" in found["onnx"]
@@ -109,7 +111,7 @@ def test_each_file_of_weights_that_is_not_beside_a_graph_is_a_fault(tmp_path):
         all_tensors_to_one_file=False, size_threshold=0,
     )  # fmt: skip
     beside = [each for each in tmp_path.iterdir() if each.suffix != ".onnx"]
-    given = UserModel("mine", "onnx", file)
+    given = UserModel("mine", "path", onnx=file)
     assert beside
     assert not messages(given)
     for each in beside:

@@ -53,7 +53,7 @@ def script(file, **configuration):
 
 
 def given(file, **more):
-    return UserModel("mine", "onnx", file, task=Detection(), **more)
+    return UserModel("mine", "path", onnx=file, task=Detection(), **more)
 
 
 def faults(model, classes):

@@ -73,7 +73,12 @@ def given(tmp_path, monkeypatch):
         state = {f"layer.{key}": each for key, each in conv.state_dict().items()}
         torch.save(state, tmp_path / f"{name}.pt")
         return UserModel(
-            name, "weights", tmp_path / f"{name}.pt", f"own_nets:{name}", task=task, **more
+            name,
+            "path",
+            weights=tmp_path / f"{name}.pt",
+            model=f"own_nets:{name}",
+            task=task,
+            **more,
         )
 
     yield made
@@ -190,7 +195,7 @@ def test_a_float64_output_that_is_not_read_is_no_fault_and_is_not_computed(
 ):
     file = tmp_path / "two.onnx"
     kernel = two_outputs(file, branch=branch)
-    model = UserModel("m", "onnx", file, task=Segmentation(output="out"))
+    model = UserModel("m", "path", onnx=file, task=Segmentation(output="out"))
     assert not entry_faults(model, ("a", "b"), SIZE)
     session = ONNXRuntimeBackend().open(model.checkpoint(("a", "b"), SIZE), file, precision)
     given = images(3)
@@ -199,7 +204,7 @@ def test_a_float64_output_that_is_not_read_is_no_fault_and_is_not_computed(
     np.testing.assert_allclose(found, expected, atol=1e-5 if precision == "fp32" else 0.02)
     assert not [key for key in session.effective() if "float64" in key]
     session.close()
-    asked = UserModel("m", "onnx", file, task=Segmentation(output="extra"))
+    asked = UserModel("m", "path", onnx=file, task=Segmentation(output="extra"))
     (fault,) = entry_faults(asked, ("a", "b"), SIZE)
     assert fault.message.startswith(f"{file} gives float64 outputs (extra), and outputs are")
 
@@ -212,7 +217,7 @@ def test_an_input_of_unknown_rank_is_refused_in_words(tmp_path):
     )  # fmt: skip
     onnx.save(helper.make_model(graph), tmp_path / "one.onnx")
     (fault,) = entry_faults(
-        UserModel("m", "onnx", tmp_path / "one.onnx", task=Segmentation()), (), SIZE
+        UserModel("m", "path", onnx=tmp_path / "one.onnx", task=Segmentation()), (), SIZE
     )
     assert fault.message == (
         f"{tmp_path}/one.onnx does not say how many sides its input 'images' has; declare it as "

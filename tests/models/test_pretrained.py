@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 import torch
@@ -191,7 +190,7 @@ def test_a_timm_model_says_which_size_it_does_not_take():
 
 
 def published_model(pretrained: str = "IMAGENET1K_V1", **given) -> UserModel:
-    return UserModel("mine", "weights", Path(), MODEL, pretrained=pretrained, **given)
+    return UserModel("mine", "path", model=MODEL, pretrained=pretrained, **given)
 
 
 def test_a_published_model_predicts_with_the_published_bits_once_it_was_fetched(
@@ -222,9 +221,9 @@ def test_the_key_of_a_published_model_is_that_of_its_weights_before_and_after_th
     assert fetched.parts == published_model().parts == published_model("DEFAULT").parts
     keys = [
         published_model(classes=("a", "b")).parts,
-        UserModel("mine", "weights", Path(), "resnet18", pretrained="IMAGENET1K_V1").parts,
-        UserModel("mine", "weights", Path(), "resnet50", pretrained="IMAGENET1K_V1").parts,
-        UserModel("mine", "weights", Path(), "resnet50", pretrained="IMAGENET1K_V2").parts,
+        UserModel("mine", "path", model="resnet18", pretrained="IMAGENET1K_V1").parts,
+        UserModel("mine", "path", model="resnet50", pretrained="IMAGENET1K_V1").parts,
+        UserModel("mine", "path", model="resnet50", pretrained="IMAGENET1K_V2").parts,
     ]
     assert len({content_key(each) for each in [fetched.parts, *keys]}) == 5
 

@@ -18,11 +18,10 @@ from alignkit.backends.torch import TorchBackend
 from alignkit.engines.export import export_onnx
 from alignkit.errors import AlignkitError, ConfigError, DataError
 from alignkit.experiment import load_experiment
-from alignkit.models.architectures import build_model, load_model
+from alignkit.models.architectures import build_model, load_model, quiet_torchscript
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.models.joined_graph import in_one_file
 from alignkit.models.model_fit import faults_of, require_own_code
-from alignkit.models.torch_model_files import quiet_torchscript
 from alignkit.models.user_model import UserModel
 from alignkit.plan import make_plan
 from alignkit.plan.outlooks import outlooks
@@ -73,7 +72,9 @@ def faults(given: UserModel, classes, size=(32, 32)) -> str:
 
 
 def checkpoint(kind: str, file: Path, classes=DIGITS, given=(), model="") -> Checkpoint:
-    return UserModel("mine", kind, file, model, given).checkpoint(classes, (32, 32))
+    return UserModel("mine", "path", **{kind: file}, model=model, classes=given).checkpoint(
+        classes, (32, 32)
+    )
 
 
 @pytest.mark.parametrize("kind", ["torchscript", "exported"])
@@ -145,7 +146,7 @@ def test_weights_of_which_a_part_is_there_say_so(files, tmp_path, kept, reason):
     file = tmp_path / "cut.pt"
     torch.save({"weights": torch.rand(20_000)}, file)  # torch reads 30,000 bytes in another way
     file.write_bytes(file.read_bytes()[:kept])
-    told = faults(UserModel("mine", "weights", file, "small-cnn"), DIGITS)
+    told = faults(UserModel("mine", "path", weights=file, model="small-cnn"), DIGITS)
     assert re.search(rf"cut.pt holds no weights of small-cnn: {reason}$", told)
 
 
@@ -154,7 +155,7 @@ def test_a_module_that_is_no_regular_file_is_refused_and_not_opened(files, tmp_p
     (tmp_path / "my_parts" / "__init__.py").touch()
     (tmp_path / "my_parts" / ".#open.py").symlink_to("nobody@nowhere")
     monkeypatch.chdir(tmp_path)
-    given = UserModel("mine", "weights", files["weights"], "my_parts:build")
+    given = UserModel("mine", "path", weights=files["weights"], model="my_parts:build")
     assert given.parts["source"]
     os.mkfifo(tmp_path / "my_parts" / "pipe.py")
     with pytest.raises(
@@ -183,7 +184,7 @@ def in_data_order(outputs, given):
 
 
 def make_runtime():
-    from alignkit.plan.planned_runtime import Runtime
+    from alignkit.plan.work import Runtime
 
     return Runtime("onnxruntime", ONNXRuntimeBackend(), "fp32", "")
 
@@ -217,12 +218,12 @@ def test_more_outputs_than_the_data_has_classes_come_after_its_classes(files):
 def test_another_number_of_outputs_is_told_with_both_counts(files, classes, given, message):
     with pytest.raises(DataError, match=message):
         checkpoint("onnx", files["onnx"], classes=classes, given=given)
-    mine = UserModel("mine", "weights", files["weights"], "small-cnn", given)
+    mine = UserModel("mine", "path", weights=files["weights"], model="small-cnn", classes=given)
     assert message in faults(mine, classes)
 
 
 def test_weights_that_fit_are_accepted_before_anything_is_prepared(files):
-    mine = UserModel("mine", "weights", files["nested"], "small-cnn", DIGITS)
+    mine = UserModel("mine", "path", weights=files["nested"], model="small-cnn", classes=DIGITS)
     state = torch.get_rng_state()
     assert not faults(mine, ("3", "4"))
     assert torch.equal(torch.get_rng_state(), state)
@@ -234,7 +235,7 @@ def test_weights_that_fit_are_accepted_before_anything_is_prepared(files):
 
 @pytest.mark.parametrize("kind", ["torchscript", "exported"])
 def test_the_outputs_of_a_graph_that_is_code_are_known_when_a_run_begins(files, tmp_path, kind):
-    mine = UserModel("mine", kind, files[kind], "", DIGITS[:9])
+    mine = UserModel("mine", "path", **{kind: files[kind]}, classes=DIGITS[:9])
     with pytest.raises(DataError, match="has 10 outputs, and 'classes' names 9"):
         require_own_code(mine, ("1", "2"), (32, 32))
     with pytest.raises(DataError, match="does not run on inputs of 8x8"):
@@ -260,7 +261,7 @@ def test_the_source_of_a_function_belongs_to_the_key_of_its_model(
     model = f"{edited.removesuffix('.py').replace('/', '.')}:build"
 
     def key() -> str:
-        given = UserModel("mine", "weights", files["weights"], model)
+        given = UserModel("mine", "path", weights=files["weights"], model=model)
         return given.checkpoint(DIGITS, (32, 32)).key
 
     before = key()
@@ -268,11 +269,11 @@ def test_the_source_of_a_function_belongs_to_the_key_of_its_model(
     (tmp_path / edited).write_text("def build(): ...\n")
     assert key() != before
     with pytest.raises(ConfigError, match="no module named 'my_netwrok'; start alignkit in the"):
-        _ = UserModel("mine", "weights", files["weights"], "my_netwrok:build").parts
+        _ = UserModel("mine", "path", weights=files["weights"], model="my_netwrok:build").parts
 
 
 def test_shapes_that_do_not_fit_are_told(files, tmp_path):
-    given = UserModel("mine", "onnx", files["onnx"])
+    given = UserModel("mine", "path", onnx=files["onnx"])
     with pytest.raises(DataError, match=r"takes inputs of .x3x32x32, and the path gives .x3x48x48"):
         given.checkpoint(DIGITS, (48, 48))
     import onnx
@@ -287,8 +288,8 @@ def test_shapes_that_do_not_fit_are_told(files, tmp_path):
         dimension.dim_value = size
     onnx.save(graph, tmp_path / "two.onnx")
     with pytest.raises(DataError, match="batches of exactly 2; export it with a free first"):
-        UserModel("mine", "onnx", tmp_path / "two.onnx").checkpoint(DIGITS, (32, 32))
-    assert UserModel("mine", "onnx", tmp_path / "last.onnx").checkpoint(DIGITS, (32, 32))
+        UserModel("mine", "path", onnx=tmp_path / "two.onnx").checkpoint(DIGITS, (32, 32))
+    assert UserModel("mine", "path", onnx=tmp_path / "last.onnx").checkpoint(DIGITS, (32, 32))
 
 
 @pytest.fixture

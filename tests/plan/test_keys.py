@@ -80,7 +80,7 @@ def keys_of(plan: Plan, folder: Path) -> dict[str, str]:
     runtime = cell.runtime
     calibration = None
     if wanted := runtime.backend.calibration(runtime.precision):
-        images = plan.data.training()
+        images = plan.experiment.data.training()
         calibration = calibration_of(wanted, training.preprocess, images, ASKED)
     source = EngineSource(checkpoint, graph, calibration)
     (attribution,) = planned_attributions(plan)

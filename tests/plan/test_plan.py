@@ -8,6 +8,7 @@ import pytest
 import alignkit
 from alignkit.experiment import load_experiment
 from alignkit.plan import Plan, make_plan
+from alignkit.plan.planned_units import matched_pairs
 from alignkit.plan.work import MatchedPair
 
 PACKAGE = Path(alignkit.__file__).parent
@@ -49,11 +50,11 @@ def test_every_model_is_evaluated_under_every_path_and_runtime(plan_of):
 
 def test_progress_calls_a_surrogate_so(plan_of):
     plan = plan_of("preprocess.gpu={preset: torchpipe-gpu-surrogate, size: 48}")
-    assert [each.title for each in plan.preprocesses] == ["opencv", "pillow", "gpu (surrogate)"]
+    assert [each.title for each in plan.experiment.paths] == ["opencv", "pillow", "gpu (surrogate)"]
     assert [each.title for each in plan.trainings[:3]] == [
         "opencv seed 3", "pillow seed 3", "gpu (surrogate) seed 3",
     ]  # fmt: skip
-    named = replace(plan.preprocesses[2], name="torchpipe-gpu-surrogate")
+    named = replace(plan.experiment.paths[2], name="torchpipe-gpu-surrogate")
     assert named.title == "torchpipe-gpu-surrogate"
 
 
@@ -64,7 +65,7 @@ def test_one_cell_of_each_row_and_seed_is_the_aligned_one(plan_of):
 
 
 def test_pairs_join_the_reference_with_each_candidate_of_the_same_seed(plan_of):
-    pairs = plan_of().pairs
+    pairs = matched_pairs(plan_of().trainings)
     assert [(p.reference.preprocess.name, p.candidate.preprocess.name) for p in pairs] == [
         ("opencv", "pillow")
     ] * 2

@@ -8,6 +8,7 @@ from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.plan import Plan, make_plan
 from alignkit.plan.plan_keys import narrow_to_cells, rekey_for_images
+from alignkit.plan.planned_units import matched_pairs
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,7 +41,7 @@ def test_an_image_left_out_changes_every_key_but_the_runs(plan):
 def test_paths_that_share_a_key_stay_two_trainings(plan):
     rekeyed = rekey_for_images(plan, ["a"], 2)
     assert [str(each.row) for each in rekeyed.trainings] == ["opencv", "same"]
-    assert [str(each.candidate.row) for each in rekeyed.pairs] == ["same"]
+    assert [str(each.candidate.row) for each in matched_pairs(rekeyed.trainings)] == ["same"]
 
 
 def test_the_images_found_last_are_those_in_the_keys(plan):

@@ -1,7 +1,5 @@
 """The images that attributions may mix, decided before anything runs."""
 
-from dataclasses import replace
-
 import pytest
 
 from alignkit.errors import ConfigError
@@ -95,21 +93,13 @@ def test_the_simulation_beside_the_worst_int8_is_within_the_budget(tmp_path):
     assert three.images == int(0.1 * (12 * 1000 + 2 * 3 * 40) / (2 * 3))
 
 
-def test_the_images_are_counted_once(tmp_path):
-    class Counting:
-        asked = 0
-
-        def __init__(self, data):
-            self.data = data
-
-        def counts(self):
-            self.asked += 1
-            return self.data.counts()
-
+def test_the_images_are_counted_once(tmp_path, monkeypatch):
     plan, _ = scopes(tmp_path)
-    data = Counting(plan.data)
-    planned_attributions(replace(plan, data=data))
-    assert data.asked == 1
+    kind, asked = type(plan.experiment.data), []
+    count = kind.counts
+    monkeypatch.setattr(kind, "counts", lambda data: asked.append(data) or count(data))
+    planned_attributions(plan)
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(

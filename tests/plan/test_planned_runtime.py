@@ -5,7 +5,7 @@ from alignkit import machine as processor
 from alignkit.backends.kserve import KServeBackend
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.torch import TorchBackend
-from alignkit.plan.planned_runtime import Runtime
+from alignkit.plan.work import Runtime
 
 
 def parts(backend):

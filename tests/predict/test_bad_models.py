@@ -177,7 +177,7 @@ def test_a_graph_cut_anywhere_is_refused_or_fails_to_load(tmp_path):
     whole = graph(node("Identity"))
     for length in range(0, len(whole) - 8, 7):  # what is last, the opset, is the runtime's to miss
         (tmp_path / "cut.onnx").write_bytes(whole[:length])
-        given = UserModel("cut", "onnx", tmp_path / "cut.onnx")
+        given = UserModel("cut", "path", onnx=tmp_path / "cut.onnx")
         with pytest.raises(AlignkitError, match=r"no ONNX file|has 0 inputs|is empty"):
             given.checkpoint(tuple("0123456789"), (32, 32))
 

@@ -18,8 +18,8 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from alignkit.errors import AlignkitError, BackendError, ConfigError
+from alignkit.models.architectures import quiet_torchscript
 from alignkit.models.model_fit import faults_of
-from alignkit.models.torch_model_files import quiet_torchscript
 from alignkit.predict.given_model import given_model, given_task, open_given
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.normalise import Normalise

@@ -9,8 +9,7 @@ import xxhash
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.torch import TorchBackend
 from alignkit.errors import BackendError, DataError, MissingDependency, NothingCompared
-from alignkit.plan.planned_runtime import Runtime
-from alignkit.plan.work import Evaluation
+from alignkit.plan.work import Evaluation, Runtime
 from alignkit.predict import cell_parts, open_session, predict, stored_answer
 from alignkit.predict.decoder import AnswerDecoder
 from alignkit.predict.places import UnknownPlaces

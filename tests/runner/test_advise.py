@@ -196,12 +196,12 @@ def test_no_two_advices_share_a_name(tmp_path):
     names = [each.advised for each in found]
     assert names == ["advised-gpu", "advised-gpu-half-level", "advised-gpu-half-level-half-level"]
     assert found[1].tried
-    assert {"gpu", *names} <= {each.name for each in advised_plan(plan, found).preprocesses}
+    assert {"gpu", *names} <= {each.name for each in advised_plan(plan, found).experiment.paths}
 
 
 def test_without_a_seed_that_ran_on_every_path_the_change_is_unknown(tmp_path):
     plan = plan_with(tmp_path, "gpu: {preset: torchpipe-gpu-surrogate, size: 32}")
-    advice = _half_level(plan.preprocesses[1])
+    advice = _half_level(plan.experiment.paths[1])
     plan = advised_plan(plan, [advice])
     ids, labels = ("a", "b"), np.zeros(2, np.int64)
     made = Predictions(ids, labels, np.eye(2, dtype=np.float32), ("x", "y"))

@@ -225,11 +225,11 @@ def test_another_experiment_over_the_same_data_and_paths_preprocesses_nothing(
 
     for name in ("decode", "image_taps.run_isolated"):
         monkeypatch.setattr(f"alignkit.preprocess.{name}", refuse)
-    train, evaluation = plan.data.training(), plan.data.evaluation()
-    sets = prepare_sets(plan.preprocesses, train, evaluation, context, trains=True)
+    train, evaluation = plan.experiment.data.training(), plan.experiment.data.evaluation()
+    sets = prepare_sets(plan.experiment.paths, train, evaluation, context, trains=True)
     trained, predicted = measure_matrix(plan, sets, context, tmp_path)
     assert {type(each.ended) for each in (*trained, *predicted)} == {Measured}
-    assert len(compare_paths(plan.preprocesses, sets, context)) == 1
+    assert len(compare_paths(plan.experiment.paths, sets, context)) == 1
 
 
 def test_what_a_run_attributed_is_cached_for_the_plan(finished, tmp_path):
@@ -390,10 +390,12 @@ def test_images_that_change_after_the_plan_end_the_run_and_store_nothing(tmp_pat
     context = Context(Workspace(tmp_path / "reports"), NoProgress())
     plan = keyed_plan(load_experiment(file), context.workspace)
     advice = advise(plan, context)
+    content = plan.experiment.content.model_copy(update={"advise": None})
+    unadvised = replace(plan.experiment, content=content)
     CHANGES[change](tmp_path)
     again = "the images changed after they were listed; run the same command again"
     with pytest.raises(DataError, match=again):
-        carry_out(replace(plan, advise=None), tmp_path / "reports" / "small", context)
+        carry_out(replace(plan, experiment=unadvised), tmp_path / "reports" / "small", context)
     if change != "changed":  # of the other split: its images are searched
         with pytest.raises(DataError, match=again):
             advise(plan, context)

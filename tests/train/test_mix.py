@@ -11,6 +11,7 @@ from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.experiment.train_option import Augment, Recipe
 from alignkit.plan import make_plan
+from alignkit.plan.planned_units import matched_pairs
 from alignkit.preprocess.normalise import Normalise
 from alignkit.record import PathFacts
 from alignkit.text.names import Names
@@ -70,7 +71,7 @@ def test_a_mix_is_a_further_row_compared_with_its_first_path(tmp_path):
     mixed = [each for each in plan.evaluations if each.training.mix]
     assert {str(each.training.row) for each in mixed} == {"other+opencv (mix)"}
     assert [each.preprocess.name for each in mixed if each.aligned] == ["other"]
-    assert not any(pair.candidate.mix for pair in plan.pairs)
+    assert not any(pair.candidate.mix for pair in matched_pairs(plan.trainings))
 
 
 def test_a_mix_that_names_no_path_is_refused_with_the_nearest(tmp_path):

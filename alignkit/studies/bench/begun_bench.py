@@ -92,7 +92,7 @@ class BegunBench:
             "started": self.started.isoformat(timespec="milliseconds"),
             "seconds": round(time.monotonic() - self.clock, 1),
             "environment": environment(),
-            "paths": paths_facts(self.plan.preprocesses, self.experiment.entries),
+            "paths": paths_facts(self.plan.experiment.paths, self.experiment.entries),
             "cpus": self.cpus,
             "cpu_quota": cpu_quota(),
             "load_before": self.load_before,

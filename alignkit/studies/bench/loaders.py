@@ -164,12 +164,12 @@ def bench_loaders(
     plan, folder = begun.plan, begun.folder("loaders")
     workers = len(begun.cpus) or usable_cpus()
     sets = prepare_sets(
-        plan.preprocesses, plan.samples("train"), plan.samples("eval"), context, trains=False
+        plan.experiment.paths, plan.samples("train"), plan.samples("eval"), context, trains=False
     )
-    chosen = shared_images(sets, {each.name for each in plan.preprocesses}, load.images)
+    chosen = shared_images(sets, {each.name for each in plan.experiment.paths}, load.images)
     options = [
         LoaderOption(kind, path, (), load.batch, workers)
-        for path in plan.preprocesses
+        for path in plan.experiment.paths
         for kind in TIMED_KINDS
     ]
     # an epoch must be longer than the batches that are ready before it

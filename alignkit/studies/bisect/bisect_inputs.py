@@ -22,8 +22,7 @@ from alignkit.outcome import Measured, Skipped
 from alignkit.plan import Plan
 from alignkit.plan.made_models import with_made_models
 from alignkit.plan.plan_keys import keyed_plan
-from alignkit.plan.planned_runtime import Runtime
-from alignkit.plan.work import Evaluation
+from alignkit.plan.work import Evaluation, Runtime
 from alignkit.plugins import did_you_mean
 from alignkit.predict import model_source
 from alignkit.prepare.prepared_sets import prepare_sets
@@ -84,7 +83,7 @@ def inputs_from_cell(
     # nothing else is prepared or trained
     own = replace(plan, trainings=(training,), evaluations=(evaluation,))
     train, evaluated = plan.samples("train"), plan.samples("eval")
-    sets = prepare_sets(own.preprocesses, train, evaluated, context, trains=own.trains)
+    sets = prepare_sets(own.experiment.paths, train, evaluated, context, trains=own.trains)
     [trained] = train_models(own, sets, context)
     if not isinstance(trained.ended, Measured):
         ended = trained.ended

@@ -20,7 +20,7 @@ from alignkit.backends import Builder
 from alignkit.engines import build_engine
 from alignkit.errors import BackendError
 from alignkit.models.checkpoint import Calibration, Checkpoint, EngineSource
-from alignkit.plan.planned_runtime import Runtime
+from alignkit.plan.work import Runtime
 from alignkit.predict import open_session
 from alignkit.studies.bisect.layer_graph import (
     Activations,

@@ -10,7 +10,7 @@ from alignkit.datasets.byte_store import place_text
 from alignkit.datasets.regular_file import escaped_name, read_text
 from alignkit.errors import ConfigError, DataError
 from alignkit.experiment.experiment import Experiment
-from alignkit.experiment.task_option import NEEDS_MODEL
+from alignkit.experiment.yaml_argument import NEEDS_MODEL
 from alignkit.limits import TABLE_BYTES
 from alignkit.plugins import did_you_mean, nearest
 from alignkit.record.diff_document import DiffRecord, write_diff_record

@@ -203,7 +203,7 @@ class LineModels:
     @cache  # noqa: B019 - the object lives as long as the run is looked at
     def side(self, path: str) -> PreparedSide:
         """Return a path of the run; raise `NothingCompared` if the run advises it."""
-        found = next((each for each in self.plan.preprocesses if each.name == path), None)
+        found = next((each for each in self.plan.experiment.paths if each.name == path), None)
         if found is None:
             raise NothingCompared(f"{path} is advised by the run, and not in its file")
         return PreparedSide(found, self.sets.evaluation, self.sets.evaluated(path))
@@ -249,7 +249,7 @@ class LineSession:
         """
         own, other = map(self.models.side, (self.evaluation.preprocess.name, candidate))
         line = PixelLine(own, other)
-        size, samples = self.models.plan.batch_size, self.models.sets.evaluation
+        size, samples = self.models.plan.experiment.batch_size, self.models.sets.evaluation
         rows = [self._index[each] for each in ids]
         kept = KeptRecords(len(ids))
         for start in range(0, len(ids), size):
@@ -289,7 +289,9 @@ def line_models(folder: Path, record: RunRecord, progress: Progress) -> LineMode
     train, evaluated = plan.samples("train"), plan.samples("eval")
     # a path without a cell may be stored for its training images, or was never prepared
     known = [
-        each for each in plan.preprocesses if each.name in paths or _stored(each, plan, workspace)
+        each
+        for each in plan.experiment.paths
+        if each.name in paths or _stored(each, plan, workspace)
     ]
     sets = prepare_sets(known, train, evaluated, context, trains=plan.trains)
     models = {}

@@ -258,7 +258,7 @@ CHANGES = {
 }
 ATTRIBUTES = {
     "threads": ("alignkit.predict.kept_session.available_threads", lambda: 77),
-    "processor": ("alignkit.plan.planned_runtime.vector_extensions", lambda: "avx"),
+    "processor": ("alignkit.plan.work.vector_extensions", lambda: "avx"),
     "runtime": ("alignkit.backends.onnxruntime.ONNXRuntimeBackend.version", lambda _: "0.0"),
     "batch": ("alignkit.studies.diff.predict_lots.PREDICTED_TOGETHER", 4),
 }

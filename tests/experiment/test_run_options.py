@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 from torchvision.models.detection import FCOS_ResNet50_FPN_Weights
 
-from alignkit.experiment.model_option import ModelOption
+from alignkit.experiment.run_options import GIVEN_MODEL
 from alignkit.preprocess.geometry import Geometry
 from alignkit.tasks import ClassMap
 from alignkit.tasks.detection import Detection
@@ -16,7 +16,7 @@ PLACE = Geometry(100, 100, 100, 100, 1.0, 1.0, 0.0, 0.0)
 
 
 def option(classes):
-    return ModelOption.model_validate(
+    return GIVEN_MODEL.built(
         {"name": "m", "preprocess": "p", "torchscript": "m.ts", "classes": classes}
     )
 
@@ -47,7 +47,8 @@ def test_coco_weights_of_torchvision_find_each_class_of_the_data(tmp_path):
     data = tuple(each for each in labels[1:] if each != "N/A")
     assert (len(labels), len(data)) == (91, 80)
     (tmp_path / "m.ts").write_bytes(b"only hashed")
-    given = replace(option(str(tmp_path / "coco.txt")).build(Detection()), file=tmp_path / "m.ts")
+    given = option(str(tmp_path / "coco.txt"))
+    given = replace(given, torchscript=tmp_path / "m.ts", task=Detection())
     checkpoint = given.checkpoint(data, (100, 100))
     assert checkpoint.classes == 91
     assert len(checkpoint.outside) == 11
