@@ -11,10 +11,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
-from markupsafe import Markup, escape
-
 from alignkit.report.axis import LaidAxis, Ranged, spread
-from alignkit.text import printable
 from alignkit.text.numbers import shorten
 
 TONES = ("t0", "t1", "t2", "t3")
@@ -37,21 +34,6 @@ _SHAPES: dict[DotShape, str] = {
     "level": "m0-9v18",
     "tick": "m0-8v16",
 }
-
-
-def element(tag: str, *inside: str, **attributes: str | float) -> Markup:
-    """Write an element: all that is no markup is escaped, and what is not seen is written out."""
-    given = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{_said(value)}"'
-        for name, value in attributes.items()
-        if value != ""
-    )
-    body = "".join(each if isinstance(each, Markup) else _said(each) for each in inside)
-    return Markup(f"<{tag}{given}>{body}</{tag}>")  # noqa: S704 - each part is escaped above
-
-
-def _said(value: str | float) -> str:
-    return str(escape(printable(value if isinstance(value, str) else number(value))))
 
 
 def number(value: float) -> str:
