@@ -28,8 +28,8 @@ from alignkit.record import (
     VerdictState,
 )
 from alignkit.record.verdict_facts import (
-    ALWAYS,
     BASELINE,
+    DECISIVE,
     SEVERITY,
     Needed,
     RuleLimits,
@@ -142,7 +142,8 @@ def _judged(
         code = _code(state, seen, gate)
         decides = None if seen.found.value is None else _deciding(rule, seen.found.value, state)
         settled = needed is not None and (needed.images or needed.seeds) is not None
-        unseen = () if settled else _unseen(rule, seen, state)
+        drawn = groups if seen.grouped else "images"
+        unseen = () if settled else _unseen(rule, seen, state, drawn)
         reason = seen.found.reason
         not_run = seen.missing == ExitCode.MISSING and state == "error" and gate.allows(reason)
         # a waiver accepts a result, so that it cannot excuse an error, which has none
@@ -159,8 +160,7 @@ def _judged(
             excess=_excess(rule, seen, decides),
             not_run=not_run,
             cause=seen.cause,
-            needed=needed
-            and Needed(needed.images, needed.seeds, groups if seen.grouped else "images"),
+            needed=needed and Needed(needed.images, needed.seeds, drawn),
             waived=waiver and Waived(str(waiver.until), waiver.reason),
             loose=_loose(rule, faults) if state == "pass" else {},
         )
@@ -223,28 +223,30 @@ def _deciding(rule: Rule, value: float, state: VerdictState) -> float | None:
 def _excess(rule: Rule, seen: Observed, limit: float | None) -> float | None:
     """Return the value as a multiple of the limit that decides."""
     value = seen.found.value
-    if limit is None or value is None or _always(seen):
+    if limit is None or value is None or _decided(seen):
         return None
     if rule.measured.worse == "below":
         return limit / value if value > 0 else None
     return badness(rule, value) / limit if limit else None
 
 
-def _always(seen: Observed) -> VerdictState | None:
-    return ALWAYS.get(seen.beside.kind) if seen.beside else None
+def _decided(seen: Observed) -> VerdictState | None:
+    return DECISIVE.get(seen.beside.kind) if seen.beside else None
 
 
-def _unseen(rule: Rule, seen: Observed, state: VerdictState) -> Iterator[Statement]:
+def _unseen(rule: Rule, seen: Observed, state: VerdictState, drawn: str) -> Iterator[Statement]:
     """State the flips that so few images may not show, unless they decide nothing."""
     found, undecided = seen.found, state == "inconclusive"
-    if found.value is None or _always(seen):
+    if found.value is None or _decided(seen):
         return
     # an estimate without a width says itself what may be unseen
     told = found.reason and found.low == found.high == 0 and not undecided
     # smaller than a tenth of the margin decides nothing, nor smaller than a limit
     decides = undecided and seen.unseen > (rule.fail or math.inf)
     if not told and (seen.unseen >= (rule.margin or math.inf) / 10 or decides):
-        yield stated("unseen", share=seen.unseen, unit="%" if rule.relative else "pp")
+        unit = "%" if rule.relative else "pp"
+        kind: StatementKind = "too few" if undecided else "unseen"
+        yield stated(kind, share=seen.unseen, unit=unit, few=drawn)
 
 
 def badness(rule: Rule, value: float) -> float:
@@ -256,7 +258,7 @@ def badness(rule: Rule, value: float) -> float:
 
 def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, RequiredSample | None]:
     """Return the outcome and, if it is inconclusive, how many images or seeds would settle it."""
-    if known := _always(seen):
+    if known := _decided(seen):
         return known, None
     value = seen.found.value
     if value is None:

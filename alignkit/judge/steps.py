@@ -182,14 +182,13 @@ def _swapped(
     stages = [stage for each in chosen for stage in each.factor.split("+")]
     if not stages or not {*stages} <= {*STAGES}:
         return
-    served, own = entry.evaluated_with, found.reference
     values: dict[str, StatementValue] = {
-        "served": served, "own": own, "stages": tuple(stages), "metric": found.metric,
+        "stages": tuple(stages), "metric": found.metric,
     }  # fmt: skip
     if remains is not None:
         values["remains"] = remains
     kind: StatementKind = "swap all" if len(chosen) > 1 else "swap"
-    command = _swap(served, own, stages, record)
+    command = _swap(entry.evaluated_with, found.reference, stages, record)
     yield _step(kind, command, values, measured=remains is not None)
 
 

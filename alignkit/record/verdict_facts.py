@@ -21,7 +21,7 @@ SEVERITY: tuple[VerdictState, ...] = ("error", "fail", "inconclusive", "warn", "
 StatementKind: TypeAlias = Literal[
     # what was observed instead of a value, or beside it
     "shapes", "not finite", "no answer", "identical", "unchanged", "at least", "amount", "unseen",
-    "left baseline", "left groups", "left taps", "no approved line", "dropped",
+    "too few", "left baseline", "left groups", "left taps", "no approved line", "dropped",
     "repeated", "cells", "no cell", "no comparison", "undecoded", "by neither", "not by both",
     "allows", "calibration", "no candidate", "no rule", "differs", "blind", "answers", "class",
     "since approval",
@@ -43,7 +43,7 @@ StatementKind: TypeAlias = Literal[
     "record others", "remove reason", "let gate judge", "no sample", "measure more", "train seeds",
     "serve runtime", "advised", "swap", "swap all", "train served", "undo", "run with",
 ]  # fmt: skip
-ALWAYS: Mapping[StatementKind, VerdictState] = {
+DECISIVE: Mapping[StatementKind, VerdictState] = {
     "shapes": "fail", "not finite": "fail", "no answer": "fail", "identical": "pass",
     "unchanged": "pass",
 }  # fmt: skip
@@ -176,12 +176,12 @@ class RuleOutcome(Placed):
     @property
     def instead(self) -> Statement | None:
         """The finding that decides it whatever its limits are; ``None`` if they decide."""
-        return next((each for each in self.observed if each.kind in ALWAYS), None)
+        return next((each for each in self.observed if each.kind in DECISIVE), None)
 
     @property
     def told(self) -> bool:
         """Whether a value stands beside its limit, or something that no limit allows."""
-        if self.instead and ALWAYS[self.instead.kind] == "fail":
+        if self.instead and DECISIVE[self.instead.kind] == "fail":
             return True
         known = self.value is not None and self.value.value is not None
         return known and self.limits is not None and self.limits.decides is not None

@@ -21,6 +21,7 @@ WORDS: Mapping[StatementKind, str] = {
     "at least": "at least {value:4}",
     "amount": "mean {mean:3}, max {max:3} {unit}",
     "unseen": "changes not seen are less than ±{share:hundredths} {unit}",
+    "too few": "too few {few} to rule out ±{share:hundredths} {unit} of changes not seen",
     "unchanged": f"not looked at: {NOTHING_CHANGED}",
     "left baseline": "`alignkit gate` reads the baseline",
     "left groups": "`alignkit gate` measures subgroups",

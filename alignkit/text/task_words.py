@@ -253,7 +253,14 @@ def size_in(unit: Unit, *sizes: float) -> str:
 
 def fact_words(estimate: Estimate, unit: CellUnit) -> str:
     """Write a cell of a task's own table with its interval: ``97.31 % [96.80, 97.77]``."""
-    return estimated(estimate, unit=" pp") if unit == "points" else sized(estimate, unit)
+    if unit == "points":
+        return estimated(estimate, unit=" pp")
+    if unit == "share" or estimate.value is None:
+        return sized(estimate, unit)
+    # a quantity of its own, neither a size nor a change: no end has a plus
+    value, decimals = estimate.value, digits(estimate)
+    both = written_interval(estimate, lambda end: plain(end, decimals))
+    return f"{plain(value, decimals)} {both}".rstrip()
 
 
 def sized(estimate: Estimate, unit: Unit, decimals: int | None = None) -> str:

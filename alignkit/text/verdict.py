@@ -37,7 +37,7 @@ from alignkit.text.statements import NOTHING_CHANGED, WORDS, filled
 from alignkit.text.task_words import TaskWords, capital
 from alignkit.text.where_words import mechanism_names
 
-Values: TypeAlias = dict[str, StatementValue]
+_Values: TypeAlias = dict[str, StatementValue]
 
 REPORT_ONLY = "report only"
 """Mark of a finding that fails no command, since the file's gate is informational."""
@@ -51,7 +51,7 @@ _TAPS_ALONE = (
 _MARKS = {True: "measured here", False: "not measured yet", None: ""}
 _STARTS = {"inconclusive": "Undecided: ", "warn": "Warned or waived: "}
 _PATHS = {"path", "paths", "own", "served"}
-"""Values that name paths, which may be surrogates."""
+"""_Values that name paths, which may be surrogates."""
 
 
 def report_only(verdict: Verdict) -> bool:
@@ -133,7 +133,7 @@ class _Speaker:
         self.names = Names(record.paths)
         self.words = TaskWords(record.task)
         shares, failed = self._shares, self._failed
-        self._looked_up: Mapping[StatementKind, Callable[[Statement], Values]] = {
+        self._looked_up: Mapping[StatementKind, Callable[[Statement], _Values]] = {
             "lost": self._lost,
             "part": lambda _: {"part": measured_part(record.own_part.cells)},
             "loose": self._loose,
@@ -178,7 +178,7 @@ class _Speaker:
 
     def statement(self, found: Statement, *, first: bool = False) -> str:
         """Say a statement; only the first of a line calls something aligned."""
-        values: Values = {"reason": NOTHING_CHANGED, "drawn": "", **found.values}
+        values: _Values = {"reason": NOTHING_CHANGED, "drawn": "", **found.values}
         for name in _PATHS & found.values.keys():
             shown = tuple(map(self.names.short, found.names(name)))
             values[name] = shown if isinstance(values[name], tuple) else shown[0]
@@ -209,12 +209,12 @@ class _Speaker:
         same = aligned is not None and aligned.column.runtime == outcome.column.runtime
         return place_in_words(outcome, self.names, runtime=own or not same)
 
-    def _lost(self, found: Statement) -> Values:
+    def _lost(self, found: Statement) -> _Values:
         place = {name: str(found.values[name]) for name in Placed.model_fields
                  if name in found.values}  # fmt: skip
         return {"place": place_in_words(Placed(**place), self.names)} if place else {}
 
-    def _loose(self, _: Statement) -> Values:
+    def _loose(self, _: Statement) -> _Values:
         limits = []
         for each in self.verdict.rules:
             if each.loose and each.limits:
@@ -223,7 +223,7 @@ class _Speaker:
                 limits.append(f"{each.metric} {limit:g} would pass {listed(faults)}")
         return {"limits": "; ".join(dict.fromkeys(limits))}
 
-    def _error(self, found: Statement) -> Values:
+    def _error(self, found: Statement) -> _Values:
         (first,) = self._rules(found, "rule")
         return {"rule": f"{first.metric}, {self._place(first)}: {said(first, 'value')}"}
 
@@ -252,11 +252,11 @@ class _Speaker:
         if outcome.state != "pass" and fact is not None and (fact.change.value or 0.0) <= 0:
             yield f"Hardest hit: {fact.words}"
 
-    def _nothing_changed(self, _: Statement) -> Values:
+    def _nothing_changed(self, _: Statement) -> _Values:
         compared = self.record.own_part.compared
         return {"moved": "" if self.record.labelled else logits_moved(compared, self.record.task)}
 
-    def _held(self, found: Statement) -> Values:
+    def _held(self, found: Statement) -> _Values:
         if "nearest" in found.values:
             (nearest,) = self._rules(found, "nearest")
             near = f"{said(nearest, 'brief')}: {self._place(nearest)}"
@@ -284,13 +284,13 @@ class _Speaker:
         assert shares is not None
         return shares
 
-    def _shares(self, cause: Statement) -> Values:
+    def _shares(self, cause: Statement) -> _Values:
         """Say which factors cause a change, by their shares."""
         found = self._attribution(cause)
         first, others = main_shares(found)
         known = pushing([each for each in (first, *others) if each])
         total = found.total.value
-        values: Values = {
+        values: _Values = {
             "drawn": drawn_words(found),
             "total": "" if total is None else share_words(total, found),
             "least": " by a tenth of a point" * (found.unit == "fraction"),
@@ -327,7 +327,7 @@ class _Speaker:
                 return mechanism_names(each, self.names.short)
         return ""
 
-    def _advised(self, found: Statement) -> Values:
+    def _advised(self, found: Statement) -> _Values:
         served, change = found.values["served"], found.values["change"]
         each = next(
             each
@@ -349,20 +349,22 @@ class _Speaker:
             "runtime": "" if runtime == outcome.column.runtime else runtime,
         }
 
-    def _swap(self, step: Statement) -> Values:
-        if "remains" not in step.values:
-            return {}
+    def _swap(self, step: Statement) -> _Values:
         found = self._attribution(step)
+        pair = {"own": found.reference, "served": found.candidate}
+        shown: _Values = {name: self.names.short(path) for name, path in pair.items()}
+        if "remains" not in step.values:
+            return shown
         remains = step.number("remains")
         left = share_words(remains, found) if remains else "no change"
-        return {"left": left, "drawn": drawn_words(found)}
+        return {**shown, "left": left, "drawn": drawn_words(found)}
 
 
 def _ended(words: str) -> str:
     return words if words.endswith(".") else f"{words}."
 
 
-def _needs(found: Statement) -> Values:
+def _needs(found: Statement) -> _Values:
     """Say how large a sample settles all undecided rules."""
     images, seeds = (
         int(found.number(name)) if name in found.values else None for name in ("images", "seeds")

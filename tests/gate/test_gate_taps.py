@@ -149,7 +149,7 @@ def test_a_mask_of_truth_values_is_judged(folder):
     result = gate(folder, "{tap: mask, range: [0, 1]}")
     assert result.exit_code == 0
     observed = result.record.verdict.rules[0].observed
-    assert observed == (stated("tap range", low=0, high=1, images=1),)
+    assert observed == (stated("tap range", low="0", high="1", images=1),)
 
 
 @pytest.mark.parametrize(

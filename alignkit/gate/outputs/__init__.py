@@ -45,7 +45,7 @@ class OutcomeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class GateProblem:
     """An outcome that did not pass, a mistake in the file, or the lack of any result."""
 
     state: VerdictState
@@ -100,24 +100,25 @@ class GateResult:
         ]
 
     @property
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[GateProblem]:
         """All that stands in the way of a pass; something for every exit code but 0."""
+        states: dict[str, VerdictState] = {"error": "error", "warning": "warn"}
         found = [
-            Problem("error" if each.level == "error" else "warn", each.rule, each.file, each.line,
-                    each.message, each.message, each.column)
+            GateProblem(states[each.level], each.rule, each.file, each.line, each.message,
+                        each.message, each.column)
             for each in self.findings
         ]  # fmt: skip
+        # the identity has no label of a surrogate
         found += [
-            Problem(each.state, each.rule, str(self.file), each.line, f"{row.place}: {row.text}",
-                    place_in_words(each, Names(())))
+            GateProblem(row.outcome.state, row.outcome.rule, str(self.file), row.outcome.line,
+                        f"{row.place}: {row.text}", place_in_words(row.outcome, Names(())))
             for row in self.rows
-            for each in [row.outcome]
-            if each.state != "pass"
+            if row.outcome.state != "pass"
         ]  # fmt: skip
         # a report without errors is green, which a gate that measured nothing is not
         if self.exit_code and not any(each.state in ("error", "fail") for each in found):
             told = "\n".join(self.said.lines)
-            found.append(Problem("error", "gate", str(self.file), 0, told, "not measured"))
+            found.append(GateProblem("error", "gate", str(self.file), 0, told, "not measured"))
         return found
 
 
