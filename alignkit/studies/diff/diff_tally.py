@@ -170,11 +170,14 @@ class DiffTally:
 
         The latter is ``None`` where one of the two gave no pixels.
         """
-        ends = [Coverage.of("", "eval", [(image, each.outcome, each.reason)]) for each in decodes]
-        self.of_path = [*map(add, self.of_path, ends)]
+        self.of_path = [
+            path + Coverage.of(path.preprocess, path.split, [(image, each.outcome, each.reason)])
+            for path, each in zip(self.of_path, decodes, strict=True)
+        ]
         reference, *candidates = (each.outcome in DECODED for each in decodes)
         for pair, decoded, compared in zip(self.of_pair, candidates, found, strict=True):
-            pair.coverage += CoverageDiff.of("", "", [(image, reference, decoded)])
+            names = pair.coverage.reference, pair.coverage.candidate
+            pair.coverage += CoverageDiff.of(*names, [(image, reference, decoded)])
             if compared:
                 pair.add(image, kinds, self.images, *compared)
         self.kinds[kinds] += 1
