@@ -104,7 +104,7 @@ _MEASURES: tuple[Fact[Distance], ...] = (
     Fact("Max Δ", attrgetter("max_abs"), "levels", 1),
     Fact("Pixels differing", attrgetter("share_differing"), "share"),
 )
-DISTANCES: tuple[Fact[Distance], ...] = of_part(_MEASURES, _compared, _others)
+APART: tuple[Fact[Distance], ...] = of_part(_MEASURES, _compared, _others)
 """How far images of two paths are apart, where their shapes are equal."""
 _PSNR: Fact[Distance] = Fact("PSNR, dB", attrgetter("psnr"), "levels", 1, note=IDENTICAL)
 _FURTHER: tuple[Fact[DistanceFacts], ...] = (
@@ -118,7 +118,7 @@ def kind_table(dimension: str, kinds: Sequence[KindDrift], *, further: bool = Tr
     # columns of zeros say less than the caption
     decoded = any(each.decode.max_abs != 0 for each in kinds)
     title = _TITLES[dimension]
-    measures: tuple[Fact[DistanceFacts], ...] = (*DISTANCES, *_FURTHER * further)
+    measures: tuple[Fact[DistanceFacts], ...] = (*APART, *_FURTHER * further)
     columns: tuple[Fact[KindDrift], ...] = (
         Fact(title, lambda each: each.kind),
         Fact("Images", lambda each: each.images, "count"),
