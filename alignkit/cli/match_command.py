@@ -226,11 +226,11 @@ def _require(
 
 
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:
+    from alignkit.report.notebook import match_columns
     from alignkit.report.table import Table
     from alignkit.search.match_text import (
         fewer_changes,
         headline,
-        match_columns,
         paste,
         surrogates,
     )

@@ -37,7 +37,7 @@ _FASTEST = (
 )
 
 
-class Served(NamedTuple):
+class ServedRow(NamedTuple):
     """A serving option under so many clients."""
 
     number: int
@@ -45,7 +45,7 @@ class Served(NamedTuple):
     title: str
     option: ServingOption
     load: ServedLoad
-    group: dict[str, Served]
+    group: dict[str, ServedRow]
     """All of the model under as many clients, by the name of a place in `FrontierPlace`."""
 
     def busy(self, other: str = "") -> str:
@@ -69,7 +69,7 @@ class BenchTables:
         self.groups = [*chain(*self.models)]
         self._drift = _drift_columns(TaskWords(record.task))
 
-    def _served(self, row: str, clients: int) -> list[Served]:
+    def _served(self, row: str, clients: int) -> list[ServedRow]:
         timed = [each for each in self._record.options if each.loads and each.trained_with == row]
         found = [
             (number, each, load)
@@ -77,9 +77,9 @@ class BenchTables:
             for load in each.loads
             if load.clients == clients
         ]
-        loads, group = undisturbed([load for *_, load in found]), dict[str, Served]()
+        loads, group = undisturbed([load for *_, load in found]), dict[str, ServedRow]()
         for (number, each, _), load in zip(found, loads, strict=True):
-            group[str(each.place)] = Served(number, self.title(each), each, load, group)
+            group[str(each.place)] = ServedRow(number, self.title(each), each, load, group)
         return [*group.values()]
 
     def title(self, option: ServingOption) -> str:
@@ -87,7 +87,7 @@ class BenchTables:
         row, *served = self.names.cells(option)
         return f"{row} → " * self._several + " ▸ ".join(served)
 
-    def heading(self, group: Sequence[Served]) -> str:
+    def heading(self, group: Sequence[ServedRow]) -> str:
         """Return ``5 clients``, after the options' row where there are several."""
         row = f"trained with {self.names.short(group[0].option.trained_with)}, "
         return row * self._several + count(group[0].load.clients, "client")
@@ -97,7 +97,7 @@ class BenchTables:
 
         One that was timed while the machine was busy is chosen only where all were.
         """
-        rows: list[Served] = []
+        rows: list[ServedRow] = []
         for group in self.groups:
             rows.append(max(group, key=_speed))
             kept = [each for each in group if not _changes(each.option)]
@@ -107,7 +107,7 @@ class BenchTables:
         gain = replace(GAIN, remark=lambda load: doubt * _doubtful(load.gain))
         return Table.made(_FASTEST, (_CLIENTS, _OPTION, SPEED, gain, *self._drift, _IMAGES), rows)
 
-    def frontier(self, group: Sequence[Served]) -> Table:
+    def frontier(self, group: Sequence[ServedRow]) -> Table:
         """Return what the chart of the frontier shows."""
         churn, change = self._drift
         columns = (_OPTION, _STANDING, churn, SPEED, _PRICE, change)
@@ -128,7 +128,7 @@ class BenchTables:
         return Table.made(caption, (_OPTION, _CLIENTS, *_STAGES), chain(*self.groups))
 
 
-def _speed(each: Served) -> tuple[bool, float]:
+def _speed(each: ServedRow) -> tuple[bool, float]:
     """Rank timings; one of a busy machine comes last."""
     return not each.load.contended, each.load.throughput.value or 0.0
 
@@ -142,7 +142,7 @@ def _doubtful(gain: Estimate | None) -> bool:
     return gain is not None and gain.value is not None and (gain.low or 0.0) <= 0
 
 
-def _standing(each: Served) -> Shown | None:
+def _standing(each: ServedRow) -> Shown | None:
     if (place := each.load.frontier) is None:
         return None
     if place.standing == "frontier":
@@ -154,11 +154,11 @@ def _standing(each: Served) -> Shown | None:
     return Shown(words, tag=each.busy(place.by), tone="muted")
 
 
-def _price(each: Served) -> Estimate | str:
+def _price(each: ServedRow) -> Estimate | str:
     return (each.load.frontier and each.load.frontier.price) or DASH
 
 
-def _price_words(price: Estimate, each: Served) -> str:
+def _price_words(price: Estimate, each: ServedRow) -> str:
     assert each.load.frontier is not None
     since = each.load.frontier.since
     over = [f"over {each.group[since].number}", each.busy(since)]
@@ -166,14 +166,14 @@ def _price_words(price: Estimate, each: Served) -> str:
     return f"{value} % {interval(price, 1)} ({', '.join(filter(None, over))})"
 
 
-def _drift_columns(words: TaskWords) -> tuple[Fact[Served], Fact[Served]]:
+def _drift_columns(words: TaskWords) -> tuple[Fact[ServedRow], Fact[ServedRow]]:
     """Return how far an option's answers are from those of the reference."""
     drift, why = attrgetter("option.drift"), attrgetter("option.drift_reason")
 
-    def churn(each: Served) -> Estimate | str | None:
+    def churn(each: ServedRow) -> Estimate | str | None:
         return "0 by definition" if each.option.reference else drift(each) and drift(each).churn
 
-    def change(each: Served) -> Estimate | str | None:
+    def change(each: ServedRow) -> Estimate | str | None:
         return DASH if each.option.reference else drift(each) and drift(each).change
 
     return (
@@ -183,37 +183,37 @@ def _drift_columns(words: TaskWords) -> tuple[Fact[Served], Fact[Served]]:
     )  # fmt: skip
 
 
-def _time(head: str, field: str) -> Fact[Served]:
+def _time(head: str, field: str) -> Fact[ServedRow]:
     return Fact(head, attrgetter(f"load.{field}"), "value", format=bounded)
 
 
-def _stage(name: str) -> Fact[Served]:
+def _stage(name: str) -> Fact[ServedRow]:
     return Fact(name, lambda each: each.load.stages_ms.get(name), "value", format=bounded,
                 note="the option's process does not see it")  # fmt: skip
 
 
-_OPTION: Fact[Served] = Fact(
+_OPTION: Fact[ServedRow] = Fact(
     "Option",
     lambda each: Shown(f"{each.number} {each.title}", tag="reference" * each.option.reference),
 )
-_CLIENTS: Fact[Served] = Fact("Clients", attrgetter("load.clients"), "count")
+_CLIENTS: Fact[ServedRow] = Fact("Clients", attrgetter("load.clients"), "count")
 SPEED, GAIN = of_part(speed_columns("Requests/s"), attrgetter("load"))
-_IMAGES: Fact[Served] = Fact(
+_IMAGES: Fact[ServedRow] = Fact(
     "Images", lambda each: each.option.drift and each.option.drift.images, "count",
     note=lambda each: each.option.drift_reason or "the others are compared with it",
 )  # fmt: skip
-_STANDING: Fact[Served] = Fact(
+_STANDING: Fact[ServedRow] = Fact(
     "Standing", _standing,
     note=lambda each: each.option.drift_reason or "no other option has speed and drift",
 )  # fmt: skip
-_PRICE: Fact[Served] = Fact(
+_PRICE: Fact[ServedRow] = Fact(
     "Price: throughput for a point of churn", _price, "share", format=_price_words
 )
 _TIMES = (
     _time("Mean", "mean_ms"), _time("TP50", "tp50_ms"), _time("TP90", "tp90_ms"),
     _time("TP99", "tp99_ms"),
 )  # fmt: skip
-_STAGES: tuple[Fact[Served], ...] = (
+_STAGES: tuple[Fact[ServedRow], ...] = (
     *map(_stage, STAGES_SERVED),
     replace(_time("CPU ms an image", "cpu_ms"), note="an endpoint computes, in another process"),
     Fact(
@@ -227,7 +227,7 @@ _STANDINGS = {"frontier": "t0", "not separable": "t2", "dominated": "t2 faded"}
 """Standings in the order in which their labels take room, and the classes of their dots."""
 
 
-def frontier_plot(group: Sequence[Served], heading: str) -> Plot | None:
+def frontier_plot(group: Sequence[ServedRow], heading: str) -> Plot | None:
     """Draw throughput over churn, a dot an option; ``None`` where no two have both.
 
     Churn has a square-root scale: an interval of so many images is about equally wide wherever it
@@ -263,7 +263,7 @@ def frontier_plot(group: Sequence[Served], heading: str) -> Plot | None:
     )
 
 
-def _dot(each: Served) -> Dot | None:
+def _dot(each: ServedRow) -> Dot | None:
     speed, drift, place = drawn(each.load.throughput, 1), each.option.drift, each.load.frontier
     churn = drawn(drift.churn) if drift is not None else Interval(0, 0, 0)
     if place is None or speed is None or churn is None:

@@ -105,7 +105,7 @@ _MEASURES: tuple[Fact[Distance], ...] = (
     Fact("Max Δ", lambda each: None if each.mean_abs is None else each.max_abs, "levels", 1),
     Fact("Pixels differing", attrgetter("share_differing"), "share"),
 )
-DISTANCES: tuple[Fact[Distance], ...] = of_part(_MEASURES, _compared, _others)
+APART: tuple[Fact[Distance], ...] = of_part(_MEASURES, _compared, _others)
 """How far images of two paths are apart, where their shapes are equal."""
 _PSNR: Fact[Distance] = Fact("PSNR, dB", attrgetter("psnr"), "levels", 1, note=IDENTICAL)
 _FURTHER: tuple[Fact[DistanceFacts], ...] = (
@@ -119,7 +119,7 @@ def kind_table(dimension: str, kinds: Sequence[KindDrift], *, further: bool = Tr
     # columns of zeros say less than the caption
     decoded = any(each.decode.mean_abs != 0 for each in kinds)
     title = _TITLES[dimension]
-    measures: tuple[Fact[DistanceFacts], ...] = (*DISTANCES, *_FURTHER * further)
+    measures: tuple[Fact[DistanceFacts], ...] = (*APART, *_FURTHER * further)
     columns: tuple[Fact[KindDrift], ...] = (
         Fact(title, lambda each: each.kind),
         Fact("Images", lambda each: each.images, "count"),

@@ -19,8 +19,9 @@ from alignkit.report.stage_view import stage_sections
 from alignkit.report.table import Table
 from alignkit.report.verdict_view import rules_tables, shown_icon, tally
 from alignkit.search.configurations import Configuration
-from alignkit.search.match_result import Match
-from alignkit.search.match_text import headline, match_columns, paste
+from alignkit.search.match_result import Match, Ranked
+from alignkit.search.match_text import alternatives, headline, label, levels, paste
+from alignkit.text.column import Fact
 from alignkit.text.diff_words import ending, images_words, prediction_lines
 from alignkit.text.names import Names, surrogate_notes
 from alignkit.text.task_words import TaskWords
@@ -126,6 +127,27 @@ def diff_html(record: DiffRecord) -> str:
             parts += map(_table, prediction_tables(pair.predictions, record.task))
         parts.append(_list(said))
     return _fragment(*parts, *_surrogates(record))
+
+
+def match_columns(match: Match, names: Mapping[Configuration, str]) -> tuple[Fact[Ranked], ...]:
+    """Return what a row of the ranking shows, in a terminal as in a notebook."""
+
+    def name(each: Ranked) -> str:
+        first = each.configurations[0]
+        return names.get(first) or label(first)
+
+    churn: Fact[Ranked] = Fact("Churn", lambda each: each.churn, "share", note="not predicted")
+    return (
+        Fact("Configuration", name),
+        Fact("Mean |Δ|", lambda each: each.mean_abs.value, "levels",
+             format=lambda mean, _: levels(mean), note=lambda each: each.mean_abs.reason),
+        Fact("Max |Δ|", lambda each: each.max_abs, "levels", 1),
+        Fact("Identical", lambda each: f"{each.identical}/{match.images}", "count"),
+        Fact("Unseen", lambda each: each.unseen, "levels",
+             format=lambda mean, _: levels(mean), note="no other images were kept for this test"),
+        *([churn] if match.winner.churn else []),
+        Fact("Same pixels", lambda each: alternatives(each, names)),
+    )  # fmt: skip
 
 
 def match_html(match: Match, names: Mapping[Configuration, str]) -> str:

@@ -22,7 +22,6 @@ from alignkit.search.match_result import (
     Match,
     Ranked,
 )
-from alignkit.text.column import Fact
 from alignkit.text.names import brief_evidence
 from alignkit.text.numbers import at_most, copies_sentence, count, estimated, percent, plain
 
@@ -54,27 +53,6 @@ def alternatives(ranked: Ranked, names: Mapping[Configuration, str]) -> str:
     more = len(others) - _NAMES_SHOWN
     shown = "; ".join(others[:_NAMES_SHOWN])
     return f"{shown}; {more} more" if more > 0 else shown
-
-
-def match_columns(match: Match, names: Mapping[Configuration, str]) -> tuple[Fact[Ranked], ...]:
-    """Return what a row of the ranking shows, in a terminal as in a notebook."""
-
-    def name(each: Ranked) -> str:
-        first = each.configurations[0]
-        return names.get(first) or label(first)
-
-    churn: Fact[Ranked] = Fact("Churn", lambda each: each.churn, "share", note="not predicted")
-    return (
-        Fact("Configuration", name),
-        Fact("Mean |Δ|", lambda each: each.mean_abs.value, "levels",
-             format=lambda mean, _: levels(mean), note=lambda each: each.mean_abs.reason),
-        Fact("Max |Δ|", lambda each: each.max_abs, "levels", 1),
-        Fact("Identical", lambda each: f"{each.identical}/{match.images}", "count"),
-        Fact("Unseen", lambda each: each.unseen, "levels",
-             format=lambda mean, _: levels(mean), note="no other images were kept for this test"),
-        *([churn] if match.winner.churn else []),
-        Fact("Same pixels", lambda each: alternatives(each, names)),
-    )  # fmt: skip
 
 
 def paste(match: Match, name: str) -> str:

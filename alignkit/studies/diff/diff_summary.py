@@ -15,7 +15,7 @@ from alignkit.compare.image_table import LAST
 from alignkit.record import PixelStage
 from alignkit.record.diff_document import DiffRecord, ImageDrift, PairDiff
 from alignkit.report.diff_page import (
-    DISTANCES,
+    APART,
     SUBSAMPLING,
     kind_table,
     kinds_of,
@@ -158,7 +158,7 @@ _ENDS: tuple[Fact[PixelStage], ...] = (
 
 def _of_mode(mode: str) -> Iterator[Fact[_Modes]]:
     heads = (f"{mode} mean", "max", "px differing")
-    for column, head in zip(DISTANCES, heads, strict=True):
+    for column, head in zip(APART, heads, strict=True):
         yield column.of(itemgetter(mode), head=head)
 
 
