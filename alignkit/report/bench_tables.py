@@ -104,6 +104,7 @@ class BenchTables:
             if kept and _changes(rows[-1].option):
                 rows.append(max(kept, key=_speed))
         doubt = "this sample does not show that it is faster than the reference"
+        # an interval that reaches below zero is easily overlooked
         gain = replace(GAIN, remark=lambda load: doubt * _doubtful(load.gain))
         return Table.made(_FASTEST, (_CLIENTS, _OPTION, SPEED, gain, *self._drift, _IMAGES), rows)
 

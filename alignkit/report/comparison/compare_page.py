@@ -84,6 +84,7 @@ def comparison_headline(made: RunComparison, icons: list[Icon] | None = None) ->
     unchanged, parts = unchanged_words(made), list[PagePart]()
     if unchanged:
         parts.append(Paragraph(f"{after.word} in both runs.", "remark"))
+    # the first is the largest change, and stands out
     largest_first = enumerate(remarks(made))
     parts += [Paragraph(each, "remark" if n else "sentence") for n, each in largest_first]
     if noted := labels(made):
@@ -118,6 +119,7 @@ def unchanged_words(made: RunComparison) -> str:
 def remarks(made: RunComparison) -> list[str]:
     """Say the largest change of a drift and of the models themselves, then what changed."""
     words, names = TaskWords(made.after.task), names_of(made)
+    # a cell served as trained has no drift: its own change is that of the models
     served = [each for each in made.entries if not each.aligned]
     as_trained = [each for each in made.entries if each.aligned and each.metrics]
     drifts, models = largest(served, words.drawn), largest(as_trained, [words.headline])
@@ -155,6 +157,7 @@ def _restricted(made: RunComparison) -> str:
 
 def labels(made: RunComparison) -> list[str]:
     """Return a sentence for each quick run, surrogate and simulation; of one run alone it says."""
+    # one that both runs have needs to be read once
     before, after = ([*_labels(each)] for each in (made.before, made.after))
     return [
         f"{each}."

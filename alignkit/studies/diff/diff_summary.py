@@ -111,6 +111,7 @@ def _pair(pair: PairDiff, detail: Detail, record: DiffRecord) -> list[str]:
             tables.append(stages_alone(pair.predictions, record.task).text())
         tables.append(moved_table(pair.predictions, record.task).text(detail.rows))
     ending = causes_words(pair)[: 2 if detail.brief else None]
+    # effects known of other stacks are a comparison, and the first to be left out
     if pair.predictions or not detail.brief:
         ending += matter_words(pair)
     shown = [*chain(*tables), *told, *ending]
