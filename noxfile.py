@@ -47,7 +47,8 @@ CORE_TESTS = (
     "tests/cli/test_check.py",
     "tests/cli/test_diff.py",
     "tests/gate/test_assertion.py",
-    "tests/gate/test_gate_lots.py",
+    "tests/gate/test_gate_lots.py::test_a_second_gate_taps_no_image_and_gives_the_same_record",
+    "tests/gate/test_gate_lots.py::test_the_commands_of_four_machines_and_a_last_one",
     "tests/gate/test_pytest_plugin.py",
     "tests/studies/diff/test_diff.py",
     "tests/studies/diff/test_diff_arguments.py",
@@ -76,7 +77,7 @@ def core(session: nox.Session) -> None:
 
 @nox.session
 def platforms(session: nox.Session) -> None:
-    """Resolve core, `all` and `embedding` for every platform and Python of docs/install.md."""
+    """Resolve core and `all` for every platform and Python of docs/install.md."""
     session.install("uv", "pytest")
     chosen = ("-m", "slow", "-rs", "--noconftest", "tests/test_platforms.py")
     session.run("python", "-m", "pytest", *chosen)

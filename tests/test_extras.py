@@ -16,6 +16,7 @@ from alignkit.decoders import DECODERS
 from alignkit.errors import MissingDependency
 from alignkit.extras import EXTRAS, missing_dependency, missing_library, require_libraries
 from alignkit.resizers import RESIZERS
+from tests.sources import parsed
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -48,7 +49,7 @@ def modules_imported() -> dict[str, set[str]]:
     """Import names of other packages → files of alignkit that import them, late ones included."""
     found: dict[str, set[str]] = {}
     for file in (ROOT / "alignkit").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(parsed(file.read_text())):
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import sources
+
 ROOT = Path(__file__).parents[1] / "alignkit"
 FAMILIES = ("decoders", "resizers", "backends", "datasets")
 """Plugins of one family share names on purpose."""
@@ -51,7 +53,7 @@ def modules() -> list[Path]:
 
 @cache
 def parsed(module: Path) -> ast.Module:
-    return ast.parse(module.read_text())
+    return sources.parsed(module.read_text())
 
 
 def rooms_imported(folder: Path) -> set[str]:

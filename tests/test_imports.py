@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import parsed
+
 ROOT = Path(__file__).parents[1] / "alignkit"
 
 
@@ -39,7 +41,7 @@ def graph_of(root: Path) -> dict[str, set[str]]:
     graph = {}
     for name, file in files.items():
         named = set()
-        for line in first_imports(ast.parse(file.read_text()).body):
+        for line in first_imports(parsed(file.read_text()).body):
             module = getattr(line, "module", None)
             for alias in line.names:
                 inner = f"{module}.{alias.name}" if module else alias.name

@@ -1,4 +1,7 @@
-"""The core, `all` and `embedding` resolve on every platform of docs/install.md, from wheels alone."""
+"""The core and `all` resolve on every platform of docs/install.md, from wheels alone.
+
+Where `all` does, each extra that it is made of does too.
+"""
 
 import os
 import shutil
@@ -20,7 +23,7 @@ PLATFORMS = {
 }
 """Name in docs/install.md → uv's name."""
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-EXTRAS = ("", "all", "embedding")
+EXTRAS = ("", "all")
 
 
 def uv() -> str:
@@ -67,12 +70,12 @@ def test_each_platform_gets_what_its_line_in_the_docs_says(resolutions):
         names = {line.partition("==")[0] for line in told.splitlines()}
         everything = {"torch", "torchvision", "onnx", "pandas", "scikit-learn"}
         assert extra != "all" or everything <= names
-        assert ("faiss-cpu" in names) == (extra in ("all", "embedding")), platform
+        assert ("faiss-cpu" in names) == (extra == "all"), platform
         (row,) = [line.split("|") for line in lines if line.startswith(f"| {platform} |")]
         _, _, jpeglib, onnxruntime, torchpipe, *_ = (cell.strip() for cell in row)
         assert ("jpeglib" in names) == (jpeglib == "yes"), platform
         if extra == "all":
             assert onnxruntime.strip("`") in names, platform
             assert ("torchpipe" in names) == (torchpipe == "yes"), platform
-        elif not extra:
+        else:
             assert not {"torch", "scipy", "onnx"} & names

@@ -38,8 +38,9 @@ preprocess:
   pillow: {{decode: pillow, resize: {{name: pillow, size: 32}}}}
 train: {{model: small-cnn, epochs: {epochs}, seeds: [0], batch_size: 16, {more}augment: {{flip: 0.5, crop: 2}}}}
 evaluate: {{backends: [torch], resamples: 200, batch_size: 7}}
+attribute: {{images: none}}
 gate: {{informational: true}}
-report: {{worst: 0}}
+report: {{changed: 0, worst: 0, random: 0}}
 """
 
 

@@ -22,7 +22,7 @@ from tests.photos import encoded, photo
 
 ROOT = Path(__file__).parents[1]
 BASE = (
-    "filelock", "jinja2", "platformdirs", "pyarrow", "pydantic", "pyyaml", "rich", "scipy", "typer", "xxhash",
+    "filelock", "jinja2", "platformdirs", "pyarrow", "pydantic", "pyyaml", "rich", "typer", "xxhash",
 )  # fmt: skip
 FILE = """\
 # Does this library still give the pixels it gave?

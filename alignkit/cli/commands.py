@@ -158,18 +158,12 @@ def _imported(name: str) -> Any:
     module, _, attribute = COMMANDS[name].target.partition(":")
     found = getattr(import_module(f"alignkit.cli.{module}"), attribute)
     around = typer.Typer(add_completion=False, rich_markup_mode=None)
-    around.callback()(_nothing)  # without one, typer makes a single command no group
+    around.callback()(lambda: None)  # without one, typer makes a single command no group
     if isinstance(found, typer.Typer):
         around.add_typer(found)
     else:
         around.command(name)(found)
-    group = typer.main.get_command(around)
-    assert isinstance(group, TyperGroup)
-    return group.commands[name]
-
-
-def _nothing() -> None:
-    pass
+    return cast("TyperGroup", typer.main.get_command(around)).commands[name]
 
 
 class Commands(TyperGroup):

@@ -7,6 +7,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Collection
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -38,6 +39,7 @@ _VARIABLES = (
 )
 """Environment variables that change times or choose devices; recorded if set, as
 `library_settings` are, which keys have too."""
+_version = cache(metadata.version)  # an upgrade changes nothing that this process has loaded
 
 
 def environment(decoders: Collection[str] = tuple(DECODERS.own)) -> Environment:
@@ -61,25 +63,17 @@ def environment(decoders: Collection[str] = tuple(DECODERS.own)) -> Environment:
 
 def versions() -> dict[str, str]:
     """Return the version of every installed distribution that a run may compute with."""
-    families = (BACKENDS, DATASETS, DECODERS, RESIZERS, TASKS)
     names = {
         distribution
-        for family in families
+        for family in (BACKENDS, DATASETS, DECODERS, RESIZERS, TASKS)
         for plugin in family.known().values()
         for distribution in (*plugin.distributions, *filter(None, [plugin.package]))
     }
     found = {"alignkit": __version__}
-    installed = {name: _installed(name) for name in sorted(names.union(_LIBRARIES))}
-    # those that are not installed are said by the plugins that need them
-    return found | {name: version for name, version in installed.items() if version}
-
-
-@cache  # an upgrade changes nothing that this process has loaded
-def _installed(distribution: str) -> str:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return ""
+    for name in sorted(names.union(_LIBRARIES)):
+        with suppress(metadata.PackageNotFoundError):  # the plugins that need it say so
+            found[name] = _version(name)
+    return found
 
 
 def codecs(decoders: Collection[str] = tuple(DECODERS.own)) -> dict[str, str]:

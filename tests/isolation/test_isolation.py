@@ -267,7 +267,8 @@ def test_images_are_read_a_few_ahead_only():
     assert len(read) <= 5 * IMAGES_A_TASK
 
 
-FORKING = """
+# the image is written into the script: to make one imports scikit-learn
+FORKING = f"""
 import multiprocessing, time
 from alignkit.isolation.worker import Encoded
 from alignkit.preprocess import Preprocess
@@ -275,9 +276,9 @@ from alignkit.preprocess.image_taps import take_pixels
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.preprocess import Resize
 from alignkit.resizers.opencv import OpenCVResizer
-from tests.photos import make_jpegs
+JPEG = {GOOD!r}
 REFERENCE = Preprocess("train", OpenCVDecoder(), Resize(OpenCVResizer(), (16, 16)))
-image = Encoded("a", make_jpegs()["420"])
+image = Encoded("a", JPEG)
 assert [each[0].outcome for each in take_pixels([REFERENCE], [image])] == ["ok"]
 child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(300,), daemon=True)
 child.start()
@@ -327,7 +328,7 @@ def images():
         if number == 20:
             print("half", flush=True)
             os.kill(os.getpid(), signal.SIGSTOP)
-        yield Encoded(str(number), make_jpegs()["420"])
+        yield Encoded(str(number), JPEG)
 found = list(take_pixels([REFERENCE], images(), limits=Limits(seconds=2)))
 assert [each[0].outcome for each in found] == ["ok"] * 40, found
 """
