@@ -266,9 +266,8 @@ def _check_fault(
     stored = cell.ended.value.predictions
     if stored.commonest() is not None:
         return ()
-    size = plan.experiment.batch_size
+    checkpoint, evaluation, size = model.ended.value, cell.evaluation, plan.experiment.batch_size
     first = stored.rows(np.arange(min(size, len(stored))))
-    checkpoint, evaluation = model.ended.value, cell.evaluation
     file = model_file(evaluation, checkpoint, sets, workspace)
     faulty = replace(evaluation, preprocess=invert_levels(evaluation.preprocess))
     again = predict_again(faulty, checkpoint, file, first.ids, sets.evaluation, size)

@@ -288,11 +288,8 @@ def line_models(folder: Path, record: RunRecord, progress: Progress) -> LineMode
     context = Context(workspace, progress)
     train, evaluated = plan.samples("train"), plan.samples("eval")
     # a path without a cell may be stored for its training images, or was never prepared
-    known = [
-        each
-        for each in plan.experiment.paths
-        if each.name in paths or _stored(each, plan, workspace)
-    ]
+    own = plan.experiment.paths
+    known = [each for each in own if each.name in paths or _stored(each, plan, workspace)]
     sets = prepare_sets(known, train, evaluated, context, trains=plan.trains)
     models = {}
     for each in train_models(replace(plan, trainings=tuple(trainings.values())), sets, context):
