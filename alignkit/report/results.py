@@ -18,8 +18,9 @@ from alignkit.text.verdict import verdict_words
 class ResultsHead(Stored):
     """Everything that does not need a measurement."""
 
-    format: Literal[2] = 2
+    format: Literal[3] = 3
     # 1: 2026-11, first format. 2: 2026-11, the verdict holds data, and ``said`` its words.
+    # 3: 2026-11, shares and kinds of images are without sentences.
     alignkit: str
     """Version that wrote it."""
     name: str
