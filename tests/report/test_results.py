@@ -23,7 +23,7 @@ def test_a_runs_results_satisfy_the_published_schema(document):
     schema = results_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft202012Validator(schema).validate(document)
-    assert document["format"] == 2
+    assert document["format"] == 3
 
 
 def test_an_unknown_field_does_not_satisfy_it(document):

@@ -107,7 +107,7 @@ def test_text_says_which_runtime_holds_on_this_machine_alone():
 
 def test_json_is_strict_and_says_its_format(any_result, of):
     document = json.loads(of("json"), parse_constant=pytest.fail)
-    assert document["format"] == 2
+    assert document["format"] == 3
     assert document["exit_code"] == any_result.exit_code
     assert len(document["verdict"]["rules"]) == len(any_result.verdict.rules)
 
