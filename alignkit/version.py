@@ -18,15 +18,19 @@ GROUND = ("arrays.py", "limits.py", "machine.py", "rank.py", "samples.py", "torc
 # images that are read from files depend on no code of ours
 DATA_LAYERS = ("samples.py", "limits.py", "datasets")
 """Layers that decide generated images."""
-PIXEL_LAYERS = (*GROUND, "decoders", "resizers", "preprocess", "isolation", "lots", "prepare")
+# of the stored types, those that count and add up
+_SUMS = ("record/path_facts.py", "record/pixel_facts.py")
+PIXEL_LAYERS = (
+    *GROUND, *_SUMS, "decoders", "resizers", "preprocess", "isolation", "lots", "prepare",
+)  # fmt: skip
 # a task names a model's outputs, and the names are parts of the keys; it decides no weight
 WEIGHT_LAYERS = (*PIXEL_LAYERS, "compare/metrics.py", "models", "train")
 ENGINE_LAYERS = (*PIXEL_LAYERS, "models", "backends", "engines")
 """Layers that decide exported graphs, and the engines that backends build of them."""
 LOGIT_LAYERS = (*ENGINE_LAYERS, "compare", "annotations.py", "tasks", "predict")
 SHARE_LAYERS = (*LOGIT_LAYERS, "attribute", "text")
-"""The share of each stage in a drift, stored with its sentence."""
-# `runner` imports nearly every room; of its modules these two decide what is stored
+"""The share of each stage in a drift, stored with its notes."""
+# `runner` imports nearly every room; of its modules this one decides what is stored
 DIFFERENCE_LAYERS = (*PIXEL_LAYERS, "compare", "text/numbers.py", "runner/comparison_stage.py")
 ADVICE_LAYERS = (
     *LOGIT_LAYERS, "text", "search", "findings/stage_yaml.py", "runner/advise.py",

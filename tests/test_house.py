@@ -18,15 +18,15 @@ FAMILIES = ("decoders", "resizers", "backends", "datasets")
 SHARED: set[str] = set()
 """Public names that two modules may define."""
 BUDGET = {
-    "api": (721, 5), "attribute": (2094, 8), "backends": (4661, 26), "baseline": (2033, 9),
-    "cli": (3502, 18), "compare": (6265, 32), "controls": (542, 2), "datasets": (6956, 34),
-    "decoders": (2313, 16), "engines": (349, 2), "experiment": (4340, 19), "findings": (1012, 6),
-    "gate": (2980, 19), "ground": (3491, 21), "isolation": (1030, 5), "judge": (2017, 9),
-    "loader": (706, 3), "lots": (1188, 7), "models": (3043, 15), "plan": (1652, 10),
-    "predict": (1695, 9), "prepare": (779, 4), "preprocess": (2459, 13), "record": (3609, 20),
-    "report": (10231, 50), "resizers": (493, 8), "runner": (1722, 9), "search": (5004, 27),
-    "serve": (1281, 9), "studies": (8140, 38), "tasks": (8415, 42), "testing": (711, 4),
-    "text": (3159, 20), "train": (2025, 10),
+    "api": (720, 5), "attribute": (1974, 7), "backends": (4661, 26), "baseline": (2032, 9),
+    "cli": (3474, 18), "compare": (6125, 28), "controls": (542, 2), "datasets": (6956, 34),
+    "decoders": (2313, 16), "engines": (349, 2), "experiment": (3925, 15), "findings": (999, 6),
+    "gate": (2898, 17), "ground": (3498, 21), "isolation": (1030, 5), "judge": (1864, 7),
+    "loader": (706, 3), "lots": (1188, 7), "models": (3113, 13), "plan": (1576, 8),
+    "predict": (1695, 9), "prepare": (772, 4), "preprocess": (2519, 13), "record": (3670, 14),
+    "report": (8369, 38), "resizers": (493, 8), "runner": (1699, 9), "search": (5003, 27),
+    "serve": (1276, 9), "studies": (7717, 34), "tasks": (8415, 42), "testing": (711, 4),
+    "text": (2827, 16), "train": (2025, 10),
 }  # fmt: skip
 """Room → most lines and modules of it: a change lowers them, and never raises one without its reason
 here. ``ground``: the files outside the rooms. The goal of the whole is 58,000 lines in 340 modules.
@@ -35,6 +35,8 @@ Raised on 2026-11-28: ``studies`` took tolerance's modules from ``findings``; ``
 ``report`` the models that scripts make and the page of several runs; ``compare``, ``decoders``,
 ``judge``, ``search`` and others, each by less than 100 lines, what ends wrong answers: copies told by
 pixels, limits held against planted faults, one reading of a model's outputs in all cells.
+The same day: ``models`` took its options and ``preprocess`` their limits from ``experiment``,
+``record`` the tallies of ``studies``, and ``ground`` gained files that are not synced.
 The same day: ``text`` took from ``judge`` the words of verdicts, which the record stores as data, and
 ``report`` those of 28 templates (1,772 lines, now 480); ``controls``, ``gate`` and others what ends
 eight more wrong answers."""

@@ -65,7 +65,7 @@ def test_a_failed_rule_leads_to_its_images_and_each_image_names_its_rules(case):
     (limit,) = {said(each, "rule") for each in found.record.verdict.rules if each.state == "fail"}
     assert {each.rules for each in found.record.shown} == {(limit,)}
     page = render(found.folder).read_text()
-    (link,) = re.findall('<a href="#(pixels-[0-9]+)">images</a>', page)
+    (link,) = re.findall('<a href="#(pixels-[0-9]+)">[0-9.]+ grey levels</a>', page)
     assert f'<h3 id="{link}">' in page
     assert page.count(f"Among the worst of a failed rule: {limit}") == WORST
 

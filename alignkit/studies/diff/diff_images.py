@@ -32,9 +32,7 @@ from alignkit.studies.diff.diff_tally import ComparedImage, DiffTally
 from alignkit.version import DIFFERENCE_LAYERS, code_version
 
 # the record has the types of the sums that are stored
-_LAYERS = (
-    *DIFFERENCE_LAYERS, "lots", "record/path_facts.py", "record/diff_document.py", "studies/diff",
-)  # fmt: skip
+_LAYERS = (*DIFFERENCE_LAYERS, "record/diff_document.py", "studies/diff")
 
 
 @dataclass(frozen=True, slots=True)
