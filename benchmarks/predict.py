@@ -101,10 +101,10 @@ def prepared_case(root: Path, options: argparse.Namespace) -> Case:
     plan = make_plan(load_experiment(write_experiment(root, options)))
     context = Context(Workspace(root / "prepared"), NoProgress())
     train, evaluation = plan.samples("train"), plan.samples("eval")
-    sets = prepare_sets(plan.preprocesses, train, evaluation, context, trains=False)
+    sets = prepare_sets(plan.experiment.paths, train, evaluation, context, trains=False)
     [trained] = train_models(plan, sets, context)
     batches = {}
-    for path in plan.preprocesses:
+    for path in plan.experiment.paths:
         prepared = sets.evaluated(path.name)
         rows = prepared.decoded
         parts = np.split(rows, range(options.batch, len(rows), options.batch))
@@ -145,7 +145,7 @@ def evaluation(case: Case, session: Session) -> None:
     prepared = case.sets.evaluated(cell.preprocess.name)
     predict(
         cell, case.model, session, prepared, case.sets.evaluation,
-        batch_size=case.plan.batch_size, workspace=case.context.workspace,
+        batch_size=case.plan.experiment.batch_size, workspace=case.context.workspace,
     )  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def measure(root: Path, options: argparse.Namespace) -> list[Figure]:
     """Alternate the sides."""
     case = prepared_case(root, options)
     with open_sessions(case) as sessions:
-        first = [sessions[0]], [case.plan.preprocesses[0].name]
+        first = [sessions[0]], [case.plan.experiment.paths[0].name]
         one = alternate(
             {
                 "bare": lambda: bare_loop(case, *first),

@@ -31,7 +31,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin, PluginTable, did_you_mean
 from alignkit.removed import instead_of
-from alignkit.text.numbers import byte_count
+from alignkit.text.numbers import byte_count, listed
 
 
 def field_docs(kind: type[Any]) -> dict[str, str]:
@@ -123,7 +123,7 @@ def no_such(kind: str, name: str, known: Collection[str]) -> str:
 def unknown_key(key: str, known: Collection[str], who: str = "") -> str:
     """Say that nothing reads a key, or not the plugin ``who``, with the nearest known one."""
     said = f"{who} has no such option" if who else "unknown key"
-    return said + (instead_of(f"{key}:") or did_you_mean(key, known))
+    return said + (instead_of(f"{key}:") or did_you_mean(f"{key}", known))
 
 
 def refuse(title: str, lines: list[InitErrorDetails]) -> None:
@@ -208,13 +208,16 @@ class Options:
 
     def built(self, given: Any) -> Any:
         """Build the dataclass from a file's value; raise `ValidationError` with every mistake."""
-        if given is None and not self.table:
-            return self.kind()
         title, keys = self.kind.__name__, _own_keys(self)
+        required = [name for name, each in keys.model_fields.items() if each.is_required()]
+        if given is None and not self.table and not required:
+            return self.kind()
         if short := "name" if self.table else self.short:
             given = given if isinstance(given, dict) else {short: given}
         if not isinstance(given, dict):
-            refuse(title, [wrong("mapping", "should be a mapping of keys", given=given)])
+            with_these = f", with {listed(required)}" if required else ""
+            message = f"should be a mapping of keys{with_these}"
+            refuse(title, [wrong("mapping", message, given=given)])
         others = {key: value for key, value in given.items() if key not in keys.model_fields}
         lines: list[InitErrorDetails] = []
         values: dict[str, Any] = {}

@@ -177,9 +177,10 @@ def _own_graph(predicted: Predicted) -> dict[str, str]:
     """Name the user's own ONNX file that a cell ran beside the model's weights."""
     # here and not with the stored predictions: these depend on the content, not on the name
     given = predicted.evaluation.training.given
-    if given is None or given.onnx is None or not predicted.evaluation.runtime.backend.needs_onnx:
+    beside = given and given.beside
+    if beside is None or not predicted.evaluation.runtime.backend.needs_onnx:
         return {}
-    return {OWN_GRAPH: f"{given.onnx.name}, as given"}
+    return {OWN_GRAPH: f"{beside.name}, as given"}
 
 
 def _of_any_end(predicted: Predicted) -> dict[str, Any]:

@@ -220,10 +220,10 @@ def _calibration(plan: Plan, sets: Sets) -> tuple[int, int]:
 def _outside(plan: Plan, classes: Sequence[str]) -> Iterator[str]:
     """Say of each given model how many of its outputs are classes that the data has not."""
     for given in filter(None, (training.given for training in plan.trainings)):
-        if given.onnx:
+        if given.beside:
             yield (
                 f"{given.name}: torch runs {given.file.name}, and the ONNX runtimes run "
-                f"{given.onnx.name} as it is, not an export"
+                f"{given.beside.name} as it is, not an export"
             )
         if classes and (outside := {*given.named} - {*classes}):
             yield (

@@ -177,9 +177,9 @@ def _lost(found: Headline | None, record: Measurements) -> Iterator[Statement]:
         own = max(lost, key=lambda e: e.drift.non_finite if e.drift else 0, default=None)
     if own is not None and own.drift is not None:
         drift, aligned = own.drift, record.aligned(own.row)
-        values = {"lost": drift.non_finite, "images": drift.n, "served": own.non_finite}
+        values = {"lost": drift.non_finite, "images": drift.n, "as_served": own.non_finite}
         if aligned is not None:
-            values["trained"] = aligned.non_finite
+            values["as_trained"] = aligned.non_finite
         yield stated("lost", **values, **({} if decides else own.place.fields))
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import StringConstraints
+from pydantic import StringConstraints, ValidatorFunctionWrapHandler, WrapValidator
 
 from alignkit.errors import ConfigError, DataError
 from alignkit.models.architectures import USER_BUILT, model_version, unknown_model
@@ -35,6 +35,12 @@ LONE_OUTPUT = "output"
 """Name of the output of a torch module that returns one tensor."""
 
 
+def _null_is_none(given: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    return "" if given is None else read(given)
+
+
+_Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+_Optional = Annotated[_Words, WrapValidator(_null_is_none)]
 _FORMATS: tuple[CheckpointFormat, ...] = ("weights", "torchscript", "exported", "onnx")
 
 
@@ -50,10 +56,10 @@ class UserModel:
     """The path it was trained with, which its row is compared with."""
     weights: Path | None = None
     """A ``state_dict`` saved by ``torch.save``, for ``model``; nothing in it is executed."""
-    model: str = ""
+    model: _Optional = ""
     """With ``weights``: a torchvision name, ``timm:NAME``, or ``module:function`` of your own; with
     ``pretrained``: one of the first two."""
-    pretrained: str = ""
+    pretrained: _Optional = ""
     """Name of the published weights of ``model``, as torchvision (``IMAGENET1K_V1``) or timm
     (``a1_in1k``) has it; they are downloaded once."""
     torchscript: Path | None = None
@@ -63,7 +69,7 @@ class UserModel:
     onnx: Path | None = None
     """Exported ONNX file; it runs in backends that take one, not in torch. Beside another file it
     is the same model exported: ONNX runtimes run it as it is, and torch runs the other file."""
-    made_by: Annotated[str, StringConstraints(strip_whitespace=True)] = ""
+    made_by: _Words = ""
     """In place of a file: a Python script beside this file, with arguments of its own. A run that
     finds no stored model calls it with the name of the ONNX file to write as the last argument."""
     classes: ClassNames = ()

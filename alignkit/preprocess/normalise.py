@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
-_Positive = Annotated[float, Field(gt=0)]
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
 class Normalise:
     """Normalisation ``(pixels / 255 - mean) / std`` per channel, in float32."""
 
-    mean: tuple[float, float, float] = IMAGENET_MEAN
+    mean: tuple[_Finite, _Finite, _Finite] = IMAGENET_MEAN
     """Mean of red, green and blue, of values 0..1."""
     std: tuple[_Positive, _Positive, _Positive] = IMAGENET_STD
     """Standard deviation of red, green and blue, of values 0..1."""

@@ -243,6 +243,11 @@ class Crop:
     at: _Place | None = option_added_later(default=None)  # noqa: RUF009 - a field
     """[top, left] of the crop, if it is not that of the centre."""
 
+    def faults(self, _written: object = None) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with a mapping in a file, which crops."""
+        if self.size is None:
+            yield "size", "is required"
+
     def __call__(self, pixels: Pixels) -> Pixels:
         """Crop (h, w, 3) → (height, width, 3); raise `ValueError` if the image is smaller."""
         if self.size is None:

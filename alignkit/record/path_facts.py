@@ -142,7 +142,6 @@ class OneSided(NamedTuple):
     """Images that one side decodes and the other does not."""
 
     by: str
-    not_by: str
     images: int
     examples: tuple[str, ...]
 
@@ -218,8 +217,8 @@ class CoverageDiff(Stored):
     def one_sided(self) -> tuple[OneSided, ...]:
         """The direction in which images are lost, or both; empty if both sides decode the same."""
         both = (
-            OneSided(self.reference, self.candidate, self.only_reference, self.reference_examples),
-            OneSided(self.candidate, self.reference, self.only_candidate, self.candidate_examples),
+            OneSided(self.reference, self.only_reference, self.reference_examples),
+            OneSided(self.candidate, self.only_candidate, self.candidate_examples),
         )
         return tuple(each for each in both if each.images)
 

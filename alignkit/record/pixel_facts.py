@@ -105,6 +105,7 @@ class PixelTotals:
     sum_abs: Real = 0
     sum_squares: Real = 0
     max_abs: Real = 0
+    """Without any value 0 as the sums are; `mean_abs` is then ``None``."""
 
     @property
     def values(self) -> int:

@@ -192,7 +192,7 @@ def waterfall(found: AttributionFacts, baseline: float, words: TaskWords, of: st
         title = f"Change of {words.phrase(found.metric)}"
     caption = _in_unit(title, found, "%")
     # values have no sign, changes have one
-    ends = [plain(each, 2) for each in (served.value, served.low, served.high)]
+    ends = f" [{plain(served.low, 2)}, {plain(served.high, 2)}]" if served.low < served.high else ""
     beside = [plain(start, 2), *(share_estimated(each.effect, found) for each in steps)]
     return Plot(
         title=f"{caption}, {of}, from the baseline to the value as served, with 95 % intervals",
@@ -200,7 +200,7 @@ def waterfall(found: AttributionFacts, baseline: float, words: TaskWords, of: st
         x=Axis(),
         y=Axis(
             rows=("baseline", *(each.factor for each in steps), "served"),
-            beside=(*beside, "{} [{}, {}]".format(*ends)),
+            beside=(*beside, f"{plain(served.value, 2)}{ends}"),
         ),
         marks=marks,
     )

@@ -117,11 +117,12 @@ _FURTHER: tuple[Fact[DistanceFacts], ...] = (
 def kind_table(dimension: str, kinds: Sequence[KindDrift], *, further: bool = True) -> Table:
     """Return how far images of each kind are apart, ``further`` with PSNR and equal images."""
     # columns of zeros say less than the caption
-    decoded = any(each.decode.mean_abs != 0 for each in kinds)
+    decoded = any(each.decode.mean_abs != 0 or each.decode.shape_mismatches for each in kinds)
     title = _TITLES[dimension]
     measures: tuple[Fact[DistanceFacts], ...] = (*APART, *_FURTHER * further)
     columns: tuple[Fact[KindDrift], ...] = (
-        Fact(title, lambda each: each.kind),
+        # the caption has the unit, and a terminal no caption
+        Fact(title if further else f"{title}, in levels", lambda each: each.kind),
         Fact("Images", lambda each: each.images, "count"),
         *of_part(measures * decoded, attrgetter("decode"), group="Decoded image"),
         *of_part(measures, attrgetter("last"), group="Model’s input"),

@@ -56,7 +56,7 @@ class FileRun:
             return next(iter(self.message.splitlines()), "")
         if first := record.verdict.first:
             entry = record.at(first.place)
-            told = said(first, "brief") or f"{first.metric} {said(first, 'value')}"
+            told = said(first, "brief")
         else:
             moved = [entry for entry in record.matrix if entry.drift]
             entry = max(moved, key=lambda entry: entry.churn, default=None)

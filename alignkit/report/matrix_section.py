@@ -24,8 +24,8 @@ from alignkit.report.matrix_words import (
     entry_id,
     interval_words,
     noise_floors,
-    significance,
     simulations,
+    starred,
     warnings,
 )
 from alignkit.report.page import Details, Graphic, Heading, Lines, PagePart, Paragraph, Section
@@ -140,5 +140,5 @@ def _legend(record: RunRecord, names: Names) -> Iterator[str]:
     ]
     if floors:
         yield f"Retraining with another seed changes {metric} by up to: {', '.join(floors)}."
-    if tested := significance(record.matrix, words, words.headline):
-        yield f"* {tested}"
+    if tested := starred(record.matrix, words, words.headline):
+        yield tested

@@ -79,6 +79,13 @@ def significance(entries: Iterable[MatrixEntry], words: TaskWords, *metrics: str
     )
 
 
+def starred(entries: Sequence[MatrixEntry], words: TaskWords, metric: str) -> str:
+    """Return `significance` as the note of the asterisks, of which there may be none."""
+    found = (each.drift and each.drift.is_significant(metric) for each in entries)
+    said = significance(entries, words, metric)
+    return f"* {said}" if any(found) else said
+
+
 def simulations(entries: Iterable[MatrixEntry]) -> list[str]:
     """List the runtimes whose numbers are simulated, by the label that says how."""
     found: dict[str, list[str]] = {}

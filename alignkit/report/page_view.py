@@ -275,7 +275,8 @@ def _resolution(record: RunRecord) -> KeyFigure:
         noise = f"retraining alone moves {words.phrase(metric)} by up to {size}"
     # in the entry that needs most: any other one sees as much
     least = size_in(task.rated_unit, max(limits)) if limits else DASH
-    detail = f"of {task.rated}, with 80 % power in every cell · {noise}"
+    rated = f"quality ({task.quality})" if task.rated == "quality" else task.rated
+    detail = f"of {rated}, with 80 % power in every cell · {noise}"
     return KeyFigure("Smallest change this run could have seen", least, detail, "matrix")
 
 

@@ -159,9 +159,9 @@ def leading_entry(
     """Find the entry whose images come first, among those between two ``paths`` if given.
 
     It is the one that the verdict speaks of, by its index ``headline``, if that changes any
-    prediction; else the one that changes most. ``None`` if no entry was compared.
+    prediction; else the one that changes most, of the reference path's own row if anything changes
+    in it. ``None`` if no entry was compared.
     """
-    # of equal churn the first, so that the reference path's own row leads
     churn = {
         index: each.churn
         for index, each in enumerate(matrix)
@@ -170,7 +170,8 @@ def leading_entry(
     }
     if headline is not None and churn.get(headline):
         return headline
-    return max(churn, key=lambda index: churn[index], default=None)
+    own = [each for each in churn if matrix[each].trained_with == matrix[0].trained_with]
+    return max(own if any(map(churn.get, own)) else churn, key=lambda at: churn[at], default=None)
 
 
 def _paths(entry: MatrixEntry) -> frozenset[str]:

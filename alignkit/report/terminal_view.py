@@ -16,8 +16,8 @@ from alignkit.report.matrix_words import (
     by_runtime,
     interval_words,
     several_seeds,
-    significance,
     simulations,
+    starred,
     warnings,
 )
 from alignkit.report.run_view import coverage_words
@@ -134,8 +134,8 @@ def _entries(record: RunRecord, names: Names) -> list[str]:
     lines = Table.made("", columns, [*shown.values()][:_MOST_PAIRS]).text()
     if len(shown) > _MOST_PAIRS:
         lines.append(f"… and {len(shown) - _MOST_PAIRS} that moved less; see the report")
-    if tested := significance(matrix, words, words.headline):
-        lines.append(f"* {tested}")
+    if tested := starred(matrix, words, words.headline):
+        lines.append(tested)
     if moved and not record.labelled:
         lines.append(f"{capital(unlabelled(words))}.")
     elif moved and record.trainings and not several_seeds(record.trainings):

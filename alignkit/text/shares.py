@@ -144,12 +144,15 @@ def steps_of(found: AttributionFacts) -> list[FactorShare]:
 def shares_sentence(found: AttributionFacts, of: str) -> str:
     """Write ``Cause of macro recall: resize (−3.9 pp); decode adds nothing.``, the most first."""
     steps = sorted(steps_of(found), key=lambda each: -abs(each.effect.value or 0.0))
-    still = [_name(each) for each in steps if adds_nothing(each, found)]
-    moved = [
-        f"{_name(each)} ({share_beside_alone(each, found)})"
+    # a hundredth of a level is shown, although it may be little of the greatest share
+    shown = [
+        each
         for each in steps
         if not adds_nothing(each, found)
+        or (found.unit == "grey levels" and round(each.effect.value or 0.0, 2))
     ]
+    still = [_name(each) for each in steps if each not in shown]
+    moved = [f"{_name(each)} ({share_beside_alone(each, found)})" for each in shown]
     nothing = f"{listed(still)} add{'s' * (len(still) == 1)} nothing" if still else ""
     lead = "Shares that push against each other," if opposing(found) else "Cause"
     return f"{lead} {of}: {'; '.join(filter(None, (listed(moved), nothing)))}."

@@ -80,7 +80,7 @@ WORDS: Mapping[StatementKind, str] = {
     "part": "{part}",
     "doubt": "No conclusion can be drawn: {observed}",
     "lost": "{lost:grouped} of {images:images} have an output that is NaN or infinite "
-    "({served:grouped} as served[, {trained:grouped} as trained])[: {place}]",
+    "({as_served:grouped} as served[, {as_trained:grouped} as trained])[: {place}]",
     "loose": "A limit that holds nothing: {limits}",
     "error": "{checks} of {of} checks could not be measured: {rule}",
     "measured": "Of all that was measured: {failed}",
@@ -95,7 +95,7 @@ WORDS: Mapping[StatementKind, str] = {
     "copies": "{copies}; intervals and p-values draw the copies of an image together",
     "not run": "Not run: {path}[ before {before}]: {reason}",
     "overrides": "Not as in the file: {overrides}",
-    "stopped": "Stopped there (--fail-fast); not looked at: [{paths}, ]{rules:rules}",
+    "stopped": "Stopped there (--fail-fast)[; not looked at: {paths}][; not judged: {rules:rules}]",
     # the cause that a verdict names
     "lost on one side": "{lost:grouped} of {changed:grouped} changed answers have an output that "
     "is NaN or infinite on one side alone",

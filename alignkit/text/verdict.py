@@ -31,6 +31,7 @@ from alignkit.text.shares import (
     pushing,
     share_beside_alone,
     share_words,
+    shown_size,
 )
 from alignkit.text.stage_changes import unshown
 from alignkit.text.statements import NOTHING_CHANGED, WORDS, filled
@@ -51,7 +52,7 @@ _TAPS_ALONE = (
 _MARKS = {True: "measured here", False: "not measured yet", None: ""}
 _STARTS = {"inconclusive": "Undecided: ", "warn": "Warned or waived: "}
 _PATHS = {"path", "paths", "own", "served"}
-"""_Values that name paths, which may be surrogates."""
+"""Values that name paths, which may be surrogates."""
 
 
 def report_only(verdict: Verdict) -> bool:
@@ -357,6 +358,9 @@ class _Speaker:
             return shown
         remains = step.number("remains")
         left = share_words(remains, found) if remains else "no change"
+        if remains and not shown_size(remains, found):
+            of = "0.1 pp" if found.unit == "fraction" else "a hundredth"
+            left = f"less than {of}"
         return {**shown, "left": left, "drawn": drawn_words(found)}
 
 

@@ -241,7 +241,7 @@ def read_log(checkpoint: Checkpoint) -> dict[str, Any]:
     ``order`` are hashes that the two sides of a matched pair share; ``resumed_after`` lists the
     epochs after which another process continued. ``held_out`` is the number of images that scored
     it, ``kept_epoch`` the epoch of these weights, ``ranks`` the number of processes. ``pretrained``
-    is an `alignkit.record.PretrainedFacts` as a mapping, or ``None``.
+    is an `alignkit.record.path_facts.PretrainedFacts` as a mapping, or ``None``.
     """
     log: dict[str, Any] = json.loads(checkpoint.weights.with_name("log.json").read_text())
     return log

@@ -76,6 +76,9 @@ def test_models_predict_images_without_labels(alignkit, write):
     assert told.out.count("outputs read as class scores") == 1
     told = alignkit("run", file, "--reports", write.folder / "reports", "--progress", "none")
     run, record = run_of(write.folder)
+    # its only file stands beside no other
+    assert not any("not an export" in note for note in record.data.notes)
+    assert not any("graph" in each.effective for each in record.cells)
     aligned, served = record.cells
     before, after = (predictions_of(run, each) for each in (aligned, served))
     churn = float((before.logits.argmax(axis=1) != after.logits.argmax(axis=1)).mean())

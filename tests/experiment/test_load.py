@@ -197,6 +197,38 @@ def test_a_wrong_value_is_located_with_a_reason(file, old, new, where, message):
         assert told.endswith(f": {message}")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "key", "message"),
+    [
+        ("crop: 48\n", "crop: {half: up}\n", "spelt-out.crop.size", "is required"),
+        ("crop: 48\n", "crop: {at: [4, 4]}\n", "spelt-out.crop.size", "is required"),
+        ("crop: 48\n", "crop: {size: null}\n", "spelt-out.crop.size", "is required"),
+        ("crop: 48\n", "crop: {1: 2}\n", "spelt-out.crop: ", "a key must be text"),
+        ("std: [0.2, 0.2, 0.2]", "1: 2", "spelt-out.normalise: ", "a key must be text"),
+        ("antialias: true", "1: 2", "spelt-out.resize: ", "a key must be text"),
+        ("mean: [0.5, 0.5, 0.5]", "mean: [0.5, 0.5, -1e400]", "mean", "should be a finite number"),
+        ("std: [0.2, 0.2, 0.2]", "std: [0.2, 0.2, 1e400]", "std", "should be a finite number"),
+    ],
+)
+def test_a_stage_that_cannot_be_is_refused_at_its_key(file, old, new, key, message):
+    told = refusal(edited(file, old, new))
+    assert any(key in line and message in line for line in told.splitlines()), told
+
+
+@pytest.mark.parametrize(
+    ("entries", "key", "message"),
+    [
+        ("[null]", "models.0", "should be a mapping of keys, with name and preprocess"),
+        ("[{1: 2}]", "models", "a key must be text"),
+        ("[{name: a, preprocess: spelt-out, pretrained: ''}]", "models.0.pretrained", "at least 1"),
+        ("[{name: a, preprocess: spelt-out, made_by: '  '}]", "models.0.made_by", "at least 1"),
+    ],
+)
+def test_a_model_that_cannot_be_is_refused_at_its_key(file, entries, key, message):
+    told = refusal(file, f"models={entries}")
+    assert any(key in line and message in line for line in told.splitlines()), told
+
+
 def test_a_missing_key_is_told_at_what_should_hold_it(file):
     told = refusal(edited(file, "name: torch, size: [52, 52], ", "name: torch, "))
     assert told.startswith(f"{file}:8:5: preprocess.spelt-out.resize.size: is required\n")

@@ -94,7 +94,10 @@ def _coverage(record: DiffRecord) -> Iterator[str]:
     told = record.coverage, record.coverage_diffs, Names(record.paths)
     yield coverage_words(*told)
     for table in coverage_tables(*told):
-        yield from table.text(_MOST_IMAGES)
+        images = table.columns[0].text == "Image"
+        yield from table.text(_MOST_IMAGES if images else None)
+        if images and (left := table.first(_MOST_IMAGES)[1]):
+            yield left
 
 
 def _pair(pair: PairDiff, detail: Detail, record: DiffRecord) -> list[str]:
