@@ -92,9 +92,10 @@ def _mistaught(task: Task, embedding: int | None, data: Dataset) -> str:
 def _reads_vectors(task: Task, length: int) -> bool:
     """Tell whether a task reads a vector an image, and no score for each class."""
     try:
-        return task.counted([OutputShape("embedding", (None, length))]) == 0
+        scores = task.counted([OutputShape("embedding", (None, length))])
     except ConfigError:
         return False
+    return scores == 0
 
 
 def _of_models(file: ExperimentFile, *, trains: bool) -> Iterator[InitErrorDetails]:

@@ -25,7 +25,7 @@ from alignkit.text.column import Fact
 from alignkit.text.measured import of_first_models
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, plain
-from alignkit.text.shares import share_estimated, shares_sentence, steps_of
+from alignkit.text.shares import moving_steps, share_estimated, shares_sentence, steps_of
 from alignkit.text.task_words import TaskWords
 
 _INSIDE = ".decode"
@@ -80,7 +80,7 @@ def _sentences(found: Sequence[AttributionFacts], words: TaskWords) -> list[str]
         where = f" in {runtime}" if len(runtimes) > 1 and _runtime(main) else ""
         said.append(shares_sentence(main, f"of {words.phrase(main.metric)}{where}"))
         inside = [each for each in found if each.metric == f"{main.metric}{_INSIDE}"]
-        if "decode (" in said[-1]:
+        if any("decode" in each.factor for each in moving_steps(main)):
             said += [shares_sentence(each, "inside decode") for each in inside if each.shares]
     return list(dict.fromkeys(said))
 

@@ -89,7 +89,7 @@ Strokes: TypeAlias = tuple[str, str]
 """A path: its classes, and its data."""
 
 
-class Drawn(NamedTuple):
+class DrawnMark(NamedTuple):
     """A mark in place, of one tone where it has one."""
 
     paths: Sequence[Strokes]
@@ -113,20 +113,20 @@ class Line:
     def values(self) -> Held:
         return self.points
 
-    def draw(self, on: Canvas) -> Drawn:
+    def draw(self, on: Canvas) -> DrawnMark:
         spots = [(on.x(x), on.y(y)) for x, y in self.points]
         if self.loose:
             dots = "".join(strokes("M", x, y, "h0") for x, y in spots)
-            return Drawn([(f"cloud {self.tone}", dots)])
+            return DrawnMark([(f"cloud {self.tone}", dots)])
         ends = [spread(y) for _, y in self.points]
         low = [(x, on.y(each.low)) for (x, _), each in zip(spots, ends, strict=True)]
         top = [(x, on.y(each.high)) for (x, _), each in zip(spots, ends, strict=True)]
         line = (f"line {self.tone}", _line(spots))
         # an interval of no width has no band
         band = (f"band {self.tone}", _line([*low, *top[::-1]]) + "z")
-        return Drawn([band, line] if low != top else [line])
+        return DrawnMark([band, line] if low != top else [line])
 
-    def sample(self) -> Strokes:
+    def sample(self) -> DrawnMark:
         """Draw it for a legend, in 26 by 12 pixels."""
         return (f"cloud {self.tone}", "M13 6h0") if self.loose else (f"line {self.tone}", "M0 6h26")
 
@@ -156,7 +156,7 @@ class Dot:
     def values(self) -> Held:
         return ((self.x, self.y),)
 
-    def draw(self, on: Canvas) -> Drawn:
+    def draw(self, on: Canvas) -> DrawnMark:
         x, y, wide, high = on.x(self.x), on.y(self.y), spread(self.x), spread(self.y)
         paths = [(f"dot {self.shape}", strokes("M", x, y, _SHAPES[self.shape]))]
         if (wide.low, high.low) != (wide.high, high.high):  # below the dot
@@ -168,9 +168,9 @@ class Dot:
         places = [Label(x + dx, y + dy, anchor, self.label) for dx, dy, anchor in around]
         free = [each for each in places if self.label and not each.meets(on.labels)]
         on.labels.extend(free[:1])
-        return Drawn(paths, self.tone, self.title, self.href)
+        return DrawnMark(paths, self.tone, self.title, self.href)
 
-    def sample(self) -> Strokes:
+    def sample(self) -> DrawnMark:
         return f"dot {self.tone} {self.shape}", strokes("M", 13, 6, _SHAPES[self.shape])
 
 
@@ -189,7 +189,7 @@ class RuleLine:
     def values(self) -> Held:
         return ((self.x, self.y),)
 
-    def draw(self, on: Canvas) -> Drawn:
+    def draw(self, on: Canvas) -> DrawnMark:
         d = "" if self.y is None else strokes("M", on.x.start, on.y(self.y), "H", on.x.end)
         if self.x is not None:
             x, (top, bottom) = on.x(self.x), sorted((on.y.start, on.y.end))
@@ -203,7 +203,7 @@ class RuleLine:
                 on.labels.append(Label(x + side, top, anchor, text))
                 top -= 9
             d = strokes("M", x, top, "V", bottom)
-        return Drawn([("rule dashed" if self.dashed else "rule", d)])
+        return DrawnMark([("rule dashed" if self.dashed else "rule", d)])
 
 
 PlotMark: TypeAlias = Line | Dot | RuleLine

@@ -5,7 +5,7 @@ A share that a sentence would show as zero is called nothing, so that words and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from alignkit.record import AttributionFacts, Estimate, FactorShare
 from alignkit.record.blame_facts import EXPLAINS_MOST
@@ -141,16 +141,24 @@ def steps_of(found: AttributionFacts) -> list[FactorShare]:
     return [*found.shares, FactorShare("interaction", found.interaction, found.interaction)]
 
 
-def shares_sentence(found: AttributionFacts, of: str) -> str:
-    """Write ``Cause of macro recall: resize (−3.9 pp); decode adds nothing.``, the most first."""
-    steps = sorted(steps_of(found), key=lambda each: -abs(each.effect.value or 0.0))
+def _by_size(steps: Iterable[FactorShare]) -> list[FactorShare]:
+    return sorted(steps, key=lambda each: -abs(each.effect.value or 0.0))
+
+
+def moving_steps(found: AttributionFacts) -> list[FactorShare]:
+    """List the steps that add something."""
     # a hundredth of a level is shown, although it may be little of the greatest share
-    shown = [
+    return [
         each
-        for each in steps
+        for each in steps_of(found)
         if not adds_nothing(each, found)
         or (found.unit == "grey levels" and round(each.effect.value or 0.0, 2))
     ]
+
+
+def shares_sentence(found: AttributionFacts, of: str) -> str:
+    """Write ``Cause of macro recall: resize (−3.9 pp); decode adds nothing.``, the most first."""
+    steps, shown = _by_size(steps_of(found)), _by_size(moving_steps(found))
     still = [_name(each) for each in steps if each not in shown]
     moved = [f"{_name(each)} ({share_beside_alone(each, found)})" for each in shown]
     nothing = f"{listed(still)} add{'s' * (len(still) == 1)} nothing" if still else ""

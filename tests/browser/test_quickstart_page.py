@@ -11,8 +11,9 @@ from tests.browser.conftest import Browser
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SAMPLE = Path(__file__).parents[2] / "reports/sample"
-LONGEST = 10_727
-"""Pixels at a width of 1440: half of the page before it was shortened."""
+LONGEST = 10_860
+"""Pixels at a width of 1440: half of the page before it was shortened, and 133 since a runtime that
+differs in one image has a column of its own."""
 WORST = """
 const links = [...document.querySelectorAll('.panel-recall td a')]
   .filter(a => a.offsetParent && /^#\\/images/.test(a.hash));

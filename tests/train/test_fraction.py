@@ -7,6 +7,7 @@ import pytest
 
 from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
+from alignkit.plan.planned_units import matched_pairs
 from alignkit.train import read_log
 from alignkit.train.training_draws import stratified
 from tests.runner.test_run import run, write_small
@@ -56,8 +57,9 @@ def test_a_full_share_keeps_the_keys_and_pairs_never_mix_shares(tmp_path):
     assert [str(each.row) for each in cube.trainings] == [
         "opencv", "other", "opencv (10 %)", "other (10 %)",
     ]  # fmt: skip
-    assert len(cube.pairs) == 2
-    assert all(each.reference.fraction == each.candidate.fraction for each in cube.pairs)
+    pairs = matched_pairs(cube.trainings)
+    assert len(pairs) == 2
+    assert all(each.reference.fraction == each.candidate.fraction for each in pairs)
 
 
 @pytest.mark.slow
