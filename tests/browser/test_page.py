@@ -96,7 +96,7 @@ def test_every_metric_is_printed(browser):
 
 def test_a_cell_leads_to_the_images_that_flipped_in_it(browser):
     browser.open()
-    link = "document.querySelector('.panel-churn .matrix tr:nth-child(1) td:nth-of-type(5) a')"
+    link = "document.querySelector('.panel-churn .matrix tr:nth-child(1) td:nth-of-type(4) a')"
     lost, gained = browser.run(
         f"return {link}.closest('td').textContent.match(/(\\d+) lost, (\\d+) gained/).slice(1)"
     )

@@ -286,7 +286,7 @@ def test_outputs_that_are_not_finite_come_first(answers, images, causes):
     found = attributed((D, R), GAMES["one cause"][1])
     verdict = judged(entry("b", answers), attributions=(found,))
     lost, decides = verdict.sentence
-    assert lost.values == {"lost": images, "images": 60, "served": images, "trained": 0}
+    assert lost.values == {"lost": images, "images": 60, "as_served": images, "as_trained": 0}
     assert decides.kind == "failed"
     assert [each.kind for each in verdict.cause] == causes
     assert (verdict.steps[0].what.kind == "repair model") is (len(causes) == 2)
@@ -315,7 +315,7 @@ def test_the_place_of_outputs_that_are_not_finite_is_named_where_another_decides
     wide = Gate(rules=(Rule(metric="churn", fail=0.001, precision="fp32"),))
     elsewhere = entry("b", flipped(40, -1))
     lost, *_ = judged(entry("b", flipped(9), "fp32"), elsewhere, gate=wide).sentence
-    counts = {"lost": 40, "images": 600, "served": 40, "trained": 0}
+    counts = {"lost": 40, "images": 600, "as_served": 40, "as_trained": 0}
     assert lost.values == {**counts, **elsewhere.place.fields}
 
 
