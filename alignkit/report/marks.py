@@ -126,7 +126,7 @@ class Line:
         band = (f"band {self.tone}", _line([*low, *top[::-1]]) + "z")
         return DrawnMark([band, line] if low != top else [line])
 
-    def sample(self) -> DrawnMark:
+    def sample(self) -> Strokes:
         """Draw it for a legend, in 26 by 12 pixels."""
         return (f"cloud {self.tone}", "M13 6h0") if self.loose else (f"line {self.tone}", "M0 6h26")
 
@@ -170,7 +170,7 @@ class Dot:
         on.labels.extend(free[:1])
         return DrawnMark(paths, self.tone, self.title, self.href)
 
-    def sample(self) -> DrawnMark:
+    def sample(self) -> Strokes:
         return f"dot {self.tone} {self.shape}", strokes("M", 13, 6, _SHAPES[self.shape])
 
 
