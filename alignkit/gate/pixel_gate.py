@@ -197,5 +197,4 @@ def _decided(rule: Rule, candidate: str) -> bool:
 
 def _left_out(experiment: Experiment, failed: str, rules: int) -> Statement:
     names = [path.name for path in experiment.paths]
-    left = {"rules": rules} if rules else {}
-    return stated("stopped", paths=tuple(names[names.index(failed) + 1 :]), **left)
+    return stated("stopped", paths=tuple(names[names.index(failed) + 1 :]), rules=rules)

@@ -95,7 +95,7 @@ WORDS: Mapping[StatementKind, str] = {
     "copies": "{copies}; intervals and p-values draw the copies of an image together",
     "not run": "Not run: {path}[ before {before}]: {reason}",
     "overrides": "Not as in the file: {overrides}",
-    "stopped": "Stopped there (--fail-fast)[; not looked at: {paths}][; not judged: {rules:rules}]",
+    "stopped": "Stopped there (--fail-fast)[; not looked at: {left}]",
     # the cause that a verdict names
     "lost on one side": "{lost:grouped} of {changed:grouped} changed answers have an output that "
     "is NaN or infinite on one side alone",
@@ -160,7 +160,6 @@ _FORMS: Mapping[str, Callable[[float], str]] = {
     "grouped": lambda value: grouped(int(value)),
     "images": lambda value: count(int(value), "image"),
     "comparisons": lambda value: count(int(value), "comparison"),
-    "rules": lambda value: count(int(value), "other rule"),
 }
 """How a template writes a number: ``{share:%}``."""
 

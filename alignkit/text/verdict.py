@@ -22,7 +22,7 @@ from alignkit.record.verdict_facts import Statement, StatementKind, StatementVal
 from alignkit.text.class_words import far_stronger_class
 from alignkit.text.measured import effect_words, logits_moved, measured_part
 from alignkit.text.names import Names, place_in_words
-from alignkit.text.numbers import copies_words, estimated, listed, shorten, significant
+from alignkit.text.numbers import copies_words, count, estimated, listed, shorten, significant
 from alignkit.text.outcome import said, settled_by
 from alignkit.text.shares import (
     drawn_words,
@@ -147,6 +147,9 @@ class _Speaker:
             "unshown": lambda found: {"options": unshown(found.names("stages"))},
             "copies": lambda found: {
                 "copies": copies_words(int(found.number("copies")), int(found.number("images")))
+            },
+            "stopped": lambda found: {
+                "left": (*found.names("paths"), *_other_rules(found.values.get("rules", 0)))
             },
             "overrides": lambda _: {
                 "overrides": tuple(f"--set {shorten(each, 120)}" for each in verdict.overrides)
@@ -362,6 +365,10 @@ class _Speaker:
             of = "0.1 pp" if found.unit == "fraction" else "a hundredth"
             left = f"less than {of}"
         return {**shown, "left": left, "drawn": drawn_words(found)}
+
+
+def _other_rules(left: StatementValue) -> list[str]:
+    return [count(int(str(left)), "other rule")] if left else []
 
 
 def _ended(words: str) -> str:

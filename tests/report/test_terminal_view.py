@@ -96,9 +96,10 @@ def test_a_change_is_marked_where_it_is_significant_after_correction(record):
         drift = replace(measured.drift, holm={"recall.macro": corrected})
         alone = (measured.model_copy(update={"drift": drift}),)
         text = summary(record.model_copy(update={"matrix": alone}), PAGE)
-        told = f"* {number} of 1\N{NO-BREAK SPACE}change of macro recall is significant at the 5 %"
+        told = f"{number} of 1\N{NO-BREAK SPACE}change of macro recall is significant at the 5 %"
         assert told in text
-        assert ("] * " in text) is (number == "1")
+        # the note has the asterisk of the cell that it explains
+        assert (f"* {told}" in text) is ("] * " in text) is (number == "1")
 
 
 def test_a_gate_on_pixels_says_of_which_images_both_paths_gave_pixels():
