@@ -218,7 +218,8 @@ def _model(record: DiffRecord, names: Names) -> Section | None:
 
 
 def _coverage(record: DiffRecord, names: Names) -> Section | None:
-    tables = coverage_tables(record.coverage, record.coverage_diffs, names)
+    found = coverage_tables(record.coverage, record.coverage_diffs, names)
+    tables = [each for each in found if each.rows]
     if not tables:  # the facts of the verdict say that everything was decoded
         return None
     said = coverage_words(record.coverage, record.coverage_diffs, names)

@@ -167,22 +167,20 @@ def _written(value: Any) -> str:
 
 def coverage_tables(
     coverage: Sequence[Coverage], diffs: Sequence[CoverageDiff], names: Names
-) -> tuple[Table, ...]:
-    """Return how the decodes ended, and each image that did not decode cleanly or on one side.
+) -> tuple[Table, Table, Table]:
+    """Return how the decodes ended, the images that did not decode cleanly, and those of one side.
 
-    Without any such image there is no table: `coverage_words` says so.
+    A table without rows has nothing to tell: `coverage_words` says so.
     """
-    tables = []
-    if any(each.corrupt + each.failed + each.unsupported for each in coverage):
-        ended: tuple[Fact[Coverage], ...] = (
-            Fact("Path", lambda each: names.short(each.preprocess)),
-            Fact("Split", lambda each: each.split),
-            Fact("Decoded", lambda each: each.ok, "count"),
-            Fact("Corrupt", lambda each: each.corrupt, "count", alarm=True),
-            Fact("Failed", lambda each: each.failed, "count", alarm=True),
-            Fact("Unsupported", lambda each: each.unsupported, "count", alarm=True),
-        )
-        tables.append(Table.made("How the decodes ended, in images", ended, coverage))
+    unclean = any(each.corrupt + each.failed + each.unsupported for each in coverage)
+    ended: tuple[Fact[Coverage], ...] = (
+        Fact("Path", lambda each: names.short(each.preprocess)),
+        Fact("Split", lambda each: each.split),
+        Fact("Decoded", lambda each: each.ok, "count"),
+        Fact("Corrupt", lambda each: each.corrupt, "count", alarm=True),
+        Fact("Failed", lambda each: each.failed, "count", alarm=True),
+        Fact("Unsupported", lambda each: each.unsupported, "count", alarm=True),
+    )
     bad: tuple[Fact[tuple[Coverage, NotDecoded]], ...] = (
         Fact("Image", lambda row: row[1].id),
         Fact("Path", lambda row: names.short(row[0].preprocess)),
@@ -190,8 +188,6 @@ def coverage_tables(
         Fact("Outcome", lambda row: row[1].outcome),
         Fact("Reason", lambda row: row[1].reason),
     )
-    if examples := [(each, image) for each in coverage for image in each.examples]:
-        tables.append(Table.made("Images that a path did not decode cleanly", bad, examples))
     apart: tuple[Fact[CoverageDiff], ...] = (
         Fact("First and second",
                lambda each: f"{names.short(each.reference)} and {names.short(each.candidate)}"),
@@ -201,18 +197,20 @@ def coverage_tables(
         Fact("Only second decodes", lambda each: each.only_candidate, "count", alarm=True),
         Fact("Examples", lambda each: ", ".join(each.candidate_examples[:5]) or DASH),
     )  # fmt: skip
-    if any(each.only_reference or each.only_candidate for each in diffs):
-        tables.append(Table.made("Images that only one of two decodes", apart, diffs))
-    return tuple(tables)
+    examples = [(each, image) for each in coverage for image in each.examples]
+    uneven = any(each.only_reference or each.only_candidate for each in diffs)
+    return (
+        Table.made("How the decodes ended, in images", ended, coverage if unclean else ()),
+        Table.made("Images that a path did not decode cleanly", bad, examples),
+        Table.made("Images that only one of two decodes", apart, diffs if uneven else ()),
+    )
 
 
 def coverage_parts(record: RunRecord, names: Names) -> list[PagePart]:
     """Return whether every path decoded everything, and the tables of what did not."""
-    said = coverage_words(record.coverage, record.coverage_diffs, names)
-    return [
-        Paragraph(said, "lead", id="coverage"),
-        *coverage_tables(record.coverage, record.coverage_diffs, names),
-    ]
+    told = record.coverage, record.coverage_diffs, names
+    tables = (each for each in coverage_tables(*told) if each.rows)
+    return [Paragraph(coverage_words(*told), "lead", id="coverage"), *tables]
 
 
 def coverage_words(

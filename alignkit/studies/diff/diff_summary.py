@@ -93,11 +93,10 @@ def _lines(record: DiffRecord, detail: Detail) -> list[str]:
 def _coverage(record: DiffRecord) -> Iterator[str]:
     told = record.coverage, record.coverage_diffs, Names(record.paths)
     yield coverage_words(*told)
-    for table in coverage_tables(*told):
-        images = table.columns[0].text == "Image"
-        yield from table.text(_MOST_IMAGES if images else None)
-        if images and (left := table.first(_MOST_IMAGES)[1]):
-            yield left
+    ended, images, one_sided = coverage_tables(*told)
+    left = images.first(_MOST_IMAGES)[1]
+    yield from [*ended.text(), *images.text(_MOST_IMAGES), *filter(None, [left])]
+    yield from one_sided.text()
 
 
 def _pair(pair: PairDiff, detail: Detail, record: DiffRecord) -> list[str]:
